@@ -6,7 +6,7 @@ import dataclasses
 import numpy as np
 import simplejpeg
 
-from stoker.dataset.images.jpeg.decoding import BoxDecoder
+from stoker.dataset.images.jpeg.decoding import BoxDecoder, window
 from stoker.ops._testing.painted import PaintedMemory
 
 
@@ -67,19 +67,21 @@ class GuardedDecoder(BoxDecoder):
         self.painted, self._sizes = [], []
 
     def _grow(self):
-        sizes = self._numbers[[20, 15, 19, 16, 17, 18]].tolist()
+        sizes = self._numbers[window.FOLLOWING : window.JOBS + 1].tolist()
         if sizes == self._sizes:
             return
         self._sizes = sizes
         self._memory = tuple(array[..., :0] for array in self._memory)
+        self._room = [0] * len(self._memory)
         super()._grow()
         guarded = []
-        for number, array in enumerate(self._memory):
-            if number == 3:  # aligned to a slot: its end may be anywhere
+        for array, columns in zip(self._memory, sizes, strict=True):
+            if array.dtype == np.int16:  # aligned to a slot: its end may be anywhere
                 guarded.append(array)
                 continue
-            shape = (3, sizes[2]) if number == 2 else (sizes[number],)
-            memory = PaintedMemory.painted(str(number), int(np.prod(shape)) * array.itemsize, 0xA5)
+            shape = (*array.shape[:-1], columns)
+            size = int(np.prod(shape)) * array.itemsize
+            memory = PaintedMemory.painted(str(len(guarded)), size, 0xA5)
             self.painted.append(memory)
             guarded.append(memory.inner.view(array.dtype).reshape(shape))
         self._memory = tuple(guarded)

@@ -15,6 +15,7 @@ from stoker.dataset.images.box_decoding import WORTH, BoxScratch, decode_own
 from stoker.dataset.images.codecs import decode_jpeg, signature
 from stoker.dataset.images.jpeg.decoding import is_own_decoder_chosen
 from stoker.dataset.images.jpeg.decoding.choice import REDUCED
+from stoker.dataset.images.jpeg.decoding.window import SCALED_MARGIN, touched_axis
 from stoker.dataset.images.orientation import oriented, stored_box, upright_size
 
 Box = tuple[int, int, int, int]
@@ -41,7 +42,8 @@ def can_scale(data: memoryview, size: tuple[int, int], orientation: int, divisor
 
 def reduced(size: tuple[int, int], divisor: int) -> tuple[int, int]:
     """Return the size of a reduced image."""
-    return -(-size[0] // divisor), -(-size[1] // divisor)
+    height, width = (touched_axis(0, side, divisor)[1] for side in size)
+    return height, width
 
 
 def decode_scaled(
@@ -117,7 +119,7 @@ def decode_scaled_box(
         data, grid, (stored, inner, most), orientation, place, target, scratch, divisor
     ):
         return target
-    wider = _with_margin(inner, stored, 4 * divisor)
+    wider = _with_margin(inner, stored, SCALED_MARGIN * divisor)
     window = scratch.splicer.cut(data, grid, stored, wider, most)
     if window is None:
         return None
@@ -134,9 +136,9 @@ def decode_scaled_box(
 
 def touched(box: Box, divisor: int) -> Box:
     """Return the box of the reduced pixels that a box touches."""
-    top, left, height, width = box
-    y, x = top // divisor, left // divisor
-    return y, x, (top + height - 1) // divisor + 1 - y, (left + width - 1) // divisor + 1 - x
+    y, rows = touched_axis(box[0], box[2], divisor)
+    x, columns = touched_axis(box[1], box[3], divisor)
+    return y, x, rows, columns
 
 
 def _with_margin(box: Box, size: tuple[int, int], margin: int) -> Box:

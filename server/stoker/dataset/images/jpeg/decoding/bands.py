@@ -1,10 +1,11 @@
 """Decoding of a window, band by band: the driver of all other modules. Compiled, as two kernels.
 
-`plane_bands` has a third kernel, for files of bit planes; it shares what follows entropy decoding.
+`plane_bands` has a kernel for files of bit planes, which shares all that follows entropy decoding;
+`scaled_bands` has one for fractions, which shares all but the transforms.
 
-A band is `BAND` rows of MCUs. Its intervals are copied without stuffed bytes, decoded, summed up,
-transformed; then the rows of pixels are written whose samples are there. The last row of
-MCUs stays in the ring of samples, because smoothing needs it for the first pixels of the next band.
+A band is `BAND` rows of MCUs. Its intervals are copied without stuffed bytes, decoded, summed up
+and transformed; then the rows of pixels are written whose samples are there. The last row of MCUs
+stays in the ring of samples, because smoothing needs it for the first pixels of the next band.
 """
 
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from stoker.dataset.images.jpeg.checksums import are_intact
-from stoker.dataset.images.jpeg.decoding.blocks import fill_up, list_blocks
+from stoker.dataset.images.jpeg.decoding.blocks import filled_list, list_blocks
 from stoker.dataset.images.jpeg.decoding.color import convert_row
 from stoker.dataset.images.jpeg.decoding.entropy import (
     BLOCK_BYTES,
@@ -50,7 +51,6 @@ from stoker.dataset.images.jpeg.decoding.window import (
     IMAGE_HEIGHT,
     IMAGE_WIDTH,
     IS_PLANES,
-    JOB_LIST,
     LAST,
     LEFT,
     LINE,
@@ -170,7 +170,7 @@ def _fault_of_window(data: Any, grid: Any, cells: Any, whole: bool) -> Any:
 
 @kernel
 def _has_markers(data: Any, grid: Any, cells: Any) -> Any:
-    """Return whether the right marker stands before and after each interval."""
+    """Return whether each interval has the right marker before it and after it."""
     columns = uint16_at(grid, COLUMNS_AT)
     fits = begins(data, grid, 0)
     for y in range(cells[0], cells[1]):
@@ -307,12 +307,10 @@ def transform_part(
 ) -> None:
     """Transform the listed blocks of a component."""
     pitch = part[PITCH]
-    begin = part[FULL] // numbers[JOB_LIST] * numbers[JOB_LIST]
-    end = fill_up(jobs, begin, part[FULL], numbers)
+    begin, end = filled_list(jobs, part, FULL, numbers)
     for at in range(begin, end, 2 * LANES):
         transform_full(coefficients, jobs, at, factors, planes, pitch, scratch)
-    begin = part[SPARSE] // numbers[JOB_LIST] * numbers[JOB_LIST]
-    end = fill_up(jobs, begin, part[SPARSE], numbers)
+    begin, end = filled_list(jobs, part, SPARSE, numbers)
     for at in range(begin, end, 2 * LANES):
         transform_sparse(coefficients, jobs, at, factors, planes, pitch, scratch)
 

@@ -118,9 +118,15 @@ def is_sparse(coefficients: Any, at: Any) -> bool:
 
 
 @kernel
-def fill_up(jobs: Any, begin: Any, end: Any, numbers: Any) -> Any:
-    """Fill a list with blocks that nobody reads, to a multiple of LANES; return its end."""
+def filled_list(jobs: Any, part: Any, kind: Any, numbers: Any) -> tuple[Any, Any]:
+    """Return where a list of a component begins and ends: FULL or SPARSE.
+
+    The list gets its first block again until it has a multiple of LANES; nothing reads the samples
+    of these.
+    """
+    end = part[kind]
+    begin = end // numbers[JOB_LIST] * numbers[JOB_LIST]
     while (end - begin) % (2 * LANES):
         jobs[end], jobs[end + 1] = jobs[begin], numbers[DUMMY]
         end += 2
-    return end
+    return begin, end

@@ -1,10 +1,10 @@
 """The choice between Stoker's own decoder and libjpeg-turbo for gridded JPEGs, in one process.
 
-The pixels are the same. A process that the daemon starts is told its setting `daemon.jpeg`; every
-other process uses libjpeg-turbo. With `auto`, libjpeg-turbo decodes until the process is told that
-the own decoder is compiled. Files without checksums stay with libjpeg-turbo then, because each
-decoder accepts other ones of those that are damaged. With NUMBA_DISABLE_JIT=1 it is always
-libjpeg-turbo, because the decoder's plain forms are for tests only.
+The pixels are the same. A process that the daemon starts gets its setting `daemon.jpeg`; every
+other process uses libjpeg-turbo. With `auto`, libjpeg-turbo decodes until the daemon reports that
+the own decoder is compiled. Files without checksums stay with libjpeg-turbo then: of damaged files,
+each decoder accepts others. With NUMBA_DISABLE_JIT=1 it is always libjpeg-turbo, because the
+decoder's plain forms are for tests only.
 
 The decoder has two forms: most pipelines need the exact one alone, which is compiled alone. The
 reduced one decodes at a fraction, and is compiled with the exact one where `decode="scaled"` asks

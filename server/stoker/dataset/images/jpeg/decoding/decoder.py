@@ -1,13 +1,15 @@
 """The decoder's memory, and its calls from Python; one for each thread.
 
 Two kernels make a box: `prepare` reads the head and decides, `decode` makes pixels. At a fraction
-`decode_reduced` makes them, and of bit planes `decode_planes`, which is no part of the decoder that
-compiles in the background. The lookup tables of all shared sets of Huffman tables, and of one other
-file, are half a MB, which is touched as they are filled. Other memory grows to the largest window
-and never shrinks: about 45 bytes for each pixel of a band, so some hundred KB for photographs of
-usual width, and never the whole image.
+`decode_reduced` makes them, and of bit planes `decode_planes`, which is not compiled in the
+background with the others. The lookup tables of all shared sets of Huffman tables, and of one other
+file, are half a MB; pages of it that are never filled take no memory. Other memory grows to the
+largest window and never shrinks: about 45 bytes for each pixel of a band, so some hundred KB for
+photographs of usual width, and never the whole image.
 """
 
+import math
+import operator
 import struct
 from collections.abc import Callable
 from typing import Any, Final
@@ -28,16 +30,12 @@ from stoker.dataset.images.jpeg.decoding.sizes import (
 from stoker.dataset.images.jpeg.decoding.table_sets import PLACES, SHARED
 from stoker.dataset.images.jpeg.decoding.tables import CODE, TABLES
 from stoker.dataset.images.jpeg.decoding.window import (
-    CELLS,
-    COEFFICIENTS,
     DIVISOR,
     FOLLOWING,
     IS_PLANES,
     JOBS,
     NUMBERS,
     PART_NUMBERS,
-    PLAIN,
-    PLANES,
 )
 from stoker.dataset.images.jpeg.planes.plane_form import new_parameters
 from stoker.dataset.images.jpeg.splice import raise_status
@@ -49,12 +47,12 @@ from stoker.jit.diskcache import load_stored
 _FORMS: Final = 4
 """More compiled forms than a kernel of the decoder has."""
 _KERNELS: Final = {EXACT: (prepare, decode), REDUCED: (prepare, decode, decode_reduced)}
-"""What each form of the decoder consists of."""
+"""The kernels of each form of the decoder."""
 _NOTHING: Final = np.frombuffer(bytes(8), np.uint8)
 _ASKED: Final = struct.Struct("@9q")
 """The first numbers of a window: `window.TOP` to `window.LINE`."""
-_ALIGNMENT: Final = 1 << 18
-"""The largest slot, in bytes."""
+_ALIGNMENTS: Final = (1, 1, 1, 1 << 18, 1, 1)
+"""Bytes to which each part of the memory is aligned: coefficients to the largest slot."""
 
 
 class BoxDecoder:
@@ -80,7 +78,7 @@ class BoxDecoder:
             np.zeros(PLACES, np.uint8),
             SHARED,
         )
-        self._memory = (
+        self._memory: tuple[np.ndarray, ...] = (
             np.empty(0, np.int64),
             np.empty(0, np.uint8),
             np.empty((3, 0), np.int64),
@@ -88,6 +86,7 @@ class BoxDecoder:
             np.empty(0, np.uint8),
             np.empty(0, np.int64),
         )
+        self._room = [0] * len(self._memory)
 
     def decode(
         self,
@@ -137,7 +136,8 @@ class BoxDecoder:
     def make_pixels(self, data: np.ndarray, grid: np.ndarray, out: np.ndarray) -> Any:
         """Decode the box that was prepared by the file's kernel; return whether it is intact."""
         kernel = decode_reduced if self._words[DIVISOR] > 1 else decode
-        kernel = decode_planes if self._words[IS_PLANES] else kernel
+        if self._words[IS_PLANES]:
+            kernel = decode_planes
         given = data, grid, self._numbers, self._parts, self._file, self._memory, out
         made = self._make.get(kernel)
         if made is None:
@@ -150,29 +150,11 @@ class BoxDecoder:
         self.make_pixels(_NOTHING, _NOTHING, np.zeros(1, np.uint8))
 
     def _grow(self) -> None:
-        following, plain, places, coefficients, planes, jobs = self._memory
-        needed = self._words
-        if (
-            places.shape[1] >= needed[CELLS]
-            and coefficients.size >= needed[COEFFICIENTS]
-            and following.size >= needed[FOLLOWING]
-            and plain.size >= needed[PLAIN]
-            and planes.size >= needed[PLANES]
-            and jobs.size >= needed[JOBS]
-        ):
-            return
-        if places.shape[1] < needed[CELLS]:
-            places = np.zeros((3, needed[CELLS]), np.int64)
-        if coefficients.size < needed[COEFFICIENTS]:
-            coefficients = _aligned(2 * needed[COEFFICIENTS]).view(np.int16)
-        self._memory = (
-            _grown(following, needed[FOLLOWING]),
-            _grown(plain, needed[PLAIN]),
-            places,
-            coefficients,
-            _grown(planes, needed[PLANES]),
-            _grown(jobs, needed[JOBS]),
-        )
+        """Replace the parts of the memory that are too small for the window."""
+        needed = self._words[FOLLOWING : JOBS + 1]
+        if any(map(operator.lt, self._room, needed)):
+            self._memory = tuple(map(_grown, self._memory, needed, _ALIGNMENTS))
+            self._room = [part.shape[-1] for part in self._memory]
 
 
 def compile_prepare() -> None:
@@ -186,12 +168,12 @@ def compile_decode() -> None:
 
 
 def compile_decode_planes() -> None:
-    """Compile what makes pixels of bit planes, by a call without rows."""
+    """Compile the kernel of bit planes, by a call without rows."""
     BoxDecoder().make_no_pixels(planes=True)
 
 
 def compile_decode_reduced() -> None:
-    """Compile what makes pixels at a fraction, by a call without rows."""
+    """Compile the kernel of fractions, by a call without rows."""
     BoxDecoder().make_no_pixels(divisor=2)
 
 
@@ -206,7 +188,7 @@ def compile_decoder(form: int) -> None:
 def is_decoder_missing(form: int) -> bool:
     """Return whether the cache on disk lacks a kernel of a form, and can keep it.
 
-    What decodes bit planes does not count.
+    The kernel of bit planes belongs to no form.
     """
     return any(is_missing(fn) for fn in _KERNELS[form])
 
@@ -224,11 +206,12 @@ def _bytes_of(data: memoryview) -> np.ndarray:
     return np.frombuffer(data.toreadonly(), np.uint8)
 
 
-def _grown(memory: np.ndarray, size: int) -> np.ndarray:
-    return memory if memory.size >= size else np.zeros(size * 5 // 4, memory.dtype)
-
-
-def _aligned(size_bytes: int) -> np.ndarray:
-    memory = np.zeros(size_bytes + _ALIGNMENT, np.uint8)
-    begin = -memory.ctypes.data % _ALIGNMENT
-    return memory[begin : begin + size_bytes]
+def _grown(part: np.ndarray, size: int, alignment: int) -> np.ndarray:
+    """Return a part of the memory of at least that many elements, or columns."""
+    if part.shape[-1] >= size:
+        return part
+    shape = (*part.shape[:-1], size * 5 // 4)
+    size_bytes = math.prod(shape) * part.itemsize
+    memory = np.zeros(size_bytes + alignment, np.uint8)
+    begin = -memory.ctypes.data % alignment
+    return memory[begin : begin + size_bytes].view(part.dtype).reshape(shape)

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from stoker.dataset.images.jpeg.decoding.sizes import ENTRIES, LOOKUP_BITS
+from stoker.dataset.images.jpeg.decoding.sizes import DC_MARK, ENTRIES, LOOKUP_BITS
 from stoker.dataset.images.jpeg.decoding.tables import (
     CODE,
     LATE,
@@ -140,7 +140,7 @@ def _slowly(window: Any, last: Any, entry: Any, codes: Any, end: Any) -> tuple[A
     """Decode one long symbol: (bits, place, value)."""
     number = (entry >> 32) & 3
     length, size, step = (entry >> 8) & 255, (entry >> 16) & 255, (entry >> 24) & 255
-    mark = 0 if number & 1 else 0x4000
+    mark = 0 if number & 1 else DC_MARK
     if length == 0:
         code, length = window >> 48, LOOKUP_BITS + 1
         while length <= 16 and code >= int(codes[CODE * number + length]):

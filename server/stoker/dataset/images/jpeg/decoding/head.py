@@ -22,14 +22,16 @@ from stoker.jit import kernel
 
 COUNT, H_MAX, V_MAX, CODING, CODING_END = range(5)
 PARTS: Final = 5
-"""Where the components begin, each with `PART` numbers."""
+"""The place of the first component; each has `PART` numbers."""
 PART: Final = 4
 H, V, ELEMENTS, WIDE = range(PART)
 _TABLES: Final = PARTS + 3 * PART
-"""Where the four quantization tables begin: place of the elements, 1 if they have 16 bits."""
+"""The place of the first of four quantization tables: place of its elements, 1 for 16 bits."""
 HEAD_NUMBERS: Final = _TABLES + 8
 _KINDS: Final = (0x00, 0x10, 0x01, 0x11)
+"""First bytes of the four Huffman tables, in their order: DC and AC of luma, then of chroma."""
 _LARGEST_AC, _LARGEST_DC = 10, 11
+"""Most bits of a value in baseline files."""
 
 
 @kernel

@@ -1,7 +1,7 @@
 """Decoding of a window of a file of bit planes, band by band. Compiled, as one kernel.
 
-It stands beside `bands.decode`, which has no code of bit planes: only who reads such files compiles
-it. Heads are read by `bands.prepare`, and pixels are made by `bands.finish_band`.
+It replaces `bands.decode`, which has no code of bit planes, so only processes that read such files
+compile it. `bands.prepare` reads heads, and `bands.finish_band` makes pixels.
 """
 
 from typing import Any
@@ -21,7 +21,7 @@ from stoker.jit import kernel
 def decode_planes(
     data: Any, grid: Any, numbers: Any, parts: Any, file: Any, memory: Any, out: Any
 ) -> Any:
-    """Decode the box that was prepared, of a file of bit planes; as `bands.decode` otherwise."""
+    """Decode the box that was prepared, of a file of bit planes; otherwise as `bands.decode`."""
     where, factors, _, _, parameters = file
     _, plain, places, coefficients, planes, jobs = memory
     coding = (where, (numbers[SLOT], numbers[BLOCKS]), parameters)

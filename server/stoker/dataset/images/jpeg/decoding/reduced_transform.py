@@ -6,12 +6,12 @@ samples, of 2, 4 and 6 in 2 by 2. As in libjpeg-turbo's vector code, products of
 quantization have 16 bits and wrap, sums have 32, and results of each pass are clipped to 16.
 """
 
+import functools
 from typing import Any, Final
 
 import numpy as np
 
-from stoker.dataset.images.jpeg.decoding.sizes import LANES
-from stoker.dataset.images.jpeg.decoding.transform import ZIGZAG
+from stoker.dataset.images.jpeg.decoding.transform import joined, transform_blocks
 from stoker.jit import kernel
 
 USED: Final = {4: (0, 1, 2, 3, 5, 6, 7), 2: (0, 1, 3, 5, 7)}
@@ -86,18 +86,8 @@ def only_levels(
         planes[np.uint64(jobs[at + np.uint64(1)])] = np.uint8(level)
 
 
-def _plain(
-    side: int, coefficients: Any, jobs: Any, at: int, factors: Any, planes: Any, stride: int
-) -> None:
-    for block in range(LANES):
-        source, target = (int(number) for number in jobs[at + 2 * block : at + 2 * block + 2])
-        values = np.zeros(64, np.int16)
-        values[list(ZIGZAG)] = coefficients[source : source + 64] * factors[::LANES]
-        columns = _one(side, values.reshape(8, 8), SHIFTS[side][0])
-        rows = _one(side, columns.T.copy(), SHIFTS[side][1]).T
-        levels = np.clip(rows, -128, 127) + 128
-        for y in range(side):
-            planes[target + y * stride : target + y * stride + side] = levels[y]
+def _plain(side: int, *arguments: Any) -> None:
+    transform_blocks(functools.partial(_one, side), SHIFTS[side], *arguments)
 
 
 def _one(side: int, x: np.ndarray, shift: int) -> np.ndarray:
@@ -109,10 +99,4 @@ def _one(side: int, x: np.ndarray, shift: int) -> np.ndarray:
 
     first = x[0].astype(np.int32) << FIRST_BITS[side]
     even, odd = total(EVEN[side]), [total(terms) for terms in ODD[side]]
-    half = np.int32(1 << (shift - 1))
-    evens = [first + even + half, first - even + half][: side // 2]
-    upper = [e + o for e, o in zip(evens, odd, strict=True)]
-    lower = [e - o for e, o in zip(evens, odd, strict=True)]
-    both = np.stack([*upper, *lower[::-1]]) >> shift
-    clipped: np.ndarray = np.clip(both, -32768, 32767).astype(np.int16)
-    return clipped
+    return joined([first + even, first - even][: side // 2], odd, shift)

@@ -1,9 +1,9 @@
 """Decoding of a window at 1/2, 1/4 or 1/8, band by band. Compiled, as one kernel.
 
-It stands beside `bands.decode`, which has no code of it: only pipelines with `decode="scaled"`
-compile it. Heads are read by `bands.prepare`, and rows of pixels are written by `bands.write_band`;
-`prepare` has replaced the box and the image by those of the reduced image. Of blocks that become
-one sample, only DC is decoded; `skipping` goes over the rest.
+It replaces `bands.decode`, which has no code of fractions, so only pipelines with `decode="scaled"`
+compile it. `bands.prepare` reads heads, and replaces box and image by those of the reduced image;
+`bands.write_band` writes rows of pixels. Of blocks that become one sample, only DC is decoded;
+`skipping` goes over the rest.
 """
 
 from typing import Any
@@ -17,7 +17,7 @@ from stoker.dataset.images.jpeg.decoding.bands import (
     transform_part,
     write_band,
 )
-from stoker.dataset.images.jpeg.decoding.blocks import fill_up, list_blocks
+from stoker.dataset.images.jpeg.decoding.blocks import filled_list, list_blocks
 from stoker.dataset.images.jpeg.decoding.entropy import (
     BLOCK_BYTES,
     decode_intervals,
@@ -35,7 +35,6 @@ from stoker.dataset.images.jpeg.decoding.skipping import fill_skips, skip_follow
 from stoker.dataset.images.jpeg.decoding.window import (
     BLOCKS,
     FULL,
-    JOB_LIST,
     LOWER,
     PARTS_COUNT,
     PITCH,
@@ -102,20 +101,18 @@ def _transform(
     if part[SIDE] == 8:
         transform_part(coefficients, jobs, factors, planes, part, numbers, scratch)
         return
-    full = part[FULL] // numbers[JOB_LIST] * numbers[JOB_LIST]
+    begin, end = filled_list(jobs, part, FULL, numbers)
     if part[SIDE] == 1:
-        only_levels(coefficients, jobs, full, part[FULL], factors, planes)
+        only_levels(coefficients, jobs, begin, end, factors, planes)
         return
     small, pitch = part[SIDE] == 2, part[PITCH]
-    end = fill_up(jobs, full, part[FULL], numbers)
-    for at in range(full, end, 2 * LANES):
+    for at in range(begin, end, 2 * LANES):
         if small:
             transform_2(coefficients, jobs, at, factors, planes, pitch, scratch)
         else:
             transform_4(coefficients, jobs, at, factors, planes, pitch, scratch)
-    sparse = part[SPARSE] // numbers[JOB_LIST] * numbers[JOB_LIST]
-    end = fill_up(jobs, sparse, part[SPARSE], numbers)
-    for at in range(sparse, end, 2 * LANES):
+    begin, end = filled_list(jobs, part, SPARSE, numbers)
+    for at in range(begin, end, 2 * LANES):
         if small:
             sparse_2(coefficients, jobs, at, factors, planes, pitch, scratch)
         else:

@@ -1,8 +1,8 @@
 """Tables for blocks of which only DC is needed: a lookup skips as many symbols as its bits have.
 
-Their entries have the form of other tables (`tables`): a step over all of them, and whether the
-block ends. What is stored is 0, at a place that nobody reads. They serve where no lookup can leave
-its block; nearer to its end, the other tables do. Compiled.
+Their entries have the form of other tables (`tables`): a step over all these symbols, and whether
+the block ends. A lookup stores a zero, at a place that is never read. The tables serve where no
+lookup can leave its block; nearer to its end, the other tables do. Compiled.
 """
 
 from typing import Any, Final
@@ -18,6 +18,7 @@ from stoker.jit import kernel
 SPAN: Final = 16
 """Coefficients that a lookup skips at most."""
 _LENGTH: Final = 127
+"""The bits of an entry that have its length."""
 
 
 @kernel

@@ -6,6 +6,7 @@ As in libjpeg-turbo's vector code, products of coefficients and quantization and
 have 16 bits and wrap, other sums have 32, and results of each pass are clipped to 16.
 """
 
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -36,6 +37,8 @@ FACTORS: Final = {
     "inner": [(_T1 - _Z2, -_Z2), (-_Z2, _T2 - _Z2)],  # of 5 and 3
 }
 """Pairs of factors of two inputs, in units of 2**-13."""
+SHIFTS: Final = (11, 18)
+"""Bits that are cut off after columns and after rows."""
 
 
 @kernel(twin="stoker.dataset.images.jpeg.decoding.simd.transform:transform_full")
@@ -53,7 +56,7 @@ def transform_full(
         stride: bytes from row to row of a block in `planes`.
         scratch: (64 * LANES,) int16, contents undefined.
     """
-    _plain(coefficients, jobs, at, factors, planes, stride)
+    transform_blocks(transform_8, SHIFTS, coefficients, jobs, at, factors, planes, stride)
 
 
 @kernel(twin="stoker.dataset.images.jpeg.decoding.simd.transform:transform_sparse")
@@ -61,19 +64,7 @@ def transform_sparse(
     coefficients: Any, jobs: Any, at: int, factors: Any, planes: Any, stride: int, scratch: Any
 ) -> None:
     """Transform 16 blocks whose coefficients are zero from the eleventh on."""
-    _plain(coefficients, jobs, at, factors, planes, stride)
-
-
-def _plain(coefficients: Any, jobs: Any, at: int, factors: Any, planes: Any, stride: int) -> None:
-    for block in range(LANES):
-        source, target = (int(number) for number in jobs[at + 2 * block : at + 2 * block + 2])
-        values = np.zeros(64, np.int16)
-        values[list(ZIGZAG)] = coefficients[source : source + 64] * factors[::LANES]
-        columns = transform_8(values.reshape(8, 8), 11)
-        rows = transform_8(columns.T.copy(), 18).T
-        levels = np.clip(rows, -128, 127) + 128
-        for y in range(8):
-            planes[target + y * stride : target + y * stride + 8] = levels[y]
+    transform_blocks(transform_8, SHIFTS, coefficients, jobs, at, factors, planes, stride)
 
 
 def transform_8(x: np.ndarray, shift: int) -> np.ndarray:
@@ -88,9 +79,35 @@ def transform_8(x: np.ndarray, shift: int) -> np.ndarray:
     outer, inner = pairs(x[7], x[1], "outer"), pairs(x[5], x[3], "inner")
     odd = outer[1] + fourth, inner[1] + third, inner[0] + fourth, outer[0] + third
     even = low + even3, high + even2, high - even2, low - even3
-    half = np.int32(1 << (shift - 1))
-    upper = [e + o + half for e, o in zip(even, odd, strict=True)]
-    lower = [e - o + half for e, o in zip(even, odd, strict=True)]
-    both = np.stack([*upper, *lower[::-1]]) >> shift
+    return joined(even, odd, shift)
+
+
+def joined(even: Sequence[Any], odd: Sequence[Any], shift: int) -> np.ndarray:
+    """Return outputs of a pass, int16: the sums of even and odd parts, then the differences.
+
+    The last difference comes first. Parts are int32 in units of 2**-shift; outputs are rounded.
+    """
+    upper = [e + o for e, o in zip(even, odd, strict=True)]
+    lower = [e - o for e, o in zip(even, odd, strict=True)]
+    both = (np.stack([*upper, *lower[::-1]]) + np.int32(1 << (shift - 1))) >> shift
     clipped: np.ndarray = np.clip(both, -32768, 32767).astype(np.int16)
     return clipped
+
+
+def transform_blocks(
+    one: Callable[[np.ndarray, int], np.ndarray], shifts: tuple[int, int],
+    coefficients: Any, jobs: Any, at: int, factors: Any, planes: Any, stride: int,
+) -> None:  # fmt: skip
+    """Transform 16 blocks in plain Python; arguments as of `transform_full`.
+
+    `one` transforms columns, (8, n) int16 to (samples, n) int16, in units of 2**-shift.
+    """
+    for block in range(LANES):
+        source, target = (int(number) for number in jobs[at + 2 * block : at + 2 * block + 2])
+        values = np.zeros(64, np.int16)
+        values[list(ZIGZAG)] = coefficients[source : source + 64] * factors[::LANES]
+        columns = one(values.reshape(8, 8), shifts[0])
+        samples = one(columns.T.copy(), shifts[1]).T
+        for y, levels in enumerate(np.clip(samples, -128, 127) + 128):
+            begin = target + y * stride
+            planes[begin : begin + levels.size] = levels

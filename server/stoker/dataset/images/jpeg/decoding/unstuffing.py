@@ -12,8 +12,8 @@ from stoker.dataset.images.jpeg.grid import offset_at
 from stoker.jit import kernel
 
 RUN: Final = 32
-"""Bytes that are copied at once; so many may be written behind the data."""
-STARTS, ENDS, STOPS = 0, 1, 2
+"""Bytes that are copied at once; as many may be written behind the data."""
+STARTS, ENDS, STOPS = range(3)
 """Rows of `places`: first bit of an interval, where decoding ended, the first bit behind it."""
 
 
@@ -59,7 +59,7 @@ def unstuff(data: Any, grid: Any, cells: Any, plain: Any, to: Any, places: Any, 
 
 @kernel(twin="stoker.dataset.images.jpeg.decoding.simd.memory:copy_32")
 def copy_32(data: Any, at: Any, plain: Any, to: Any) -> int:
-    """Copy 32 bytes; return the place of the first 0xFF among them, 32 if there is none."""
+    """Copy 32 bytes; return the place of the first 0xFF among them, or 32."""
     some = bytes(data[at : at + RUN])
     plain[to : to + RUN] = data[at : at + RUN]
     found = some.find(0xFF)

@@ -1,11 +1,12 @@
-"""Which intervals, blocks and samples a box needs, and where they lie in memory. Compiled.
+"""The window of a box: the intervals, blocks and samples that it needs, and their memory. Compiled.
 
-Intervals are those that the splicer takes, so both ways to decode find the same damage. Blocks are
-transformed only as far as the box and the smoothing of its chroma reach.
+Intervals are those that the splicer takes, so both ways to decode find the same damage. Only the
+blocks are transformed that the box and the smoothing of its chroma read.
 
-Samples of a component lie in a ring of MCU rows, `RING * side * v` lines. A line has `PAD` bytes,
-the samples of the window's intervals, and `PAD` bytes. A block makes `side` by `side` samples: 8 if
-the image is decoded at its size. At a fraction all places are those of the reduced image.
+The samples of a component are in a ring of MCU rows, `RING * side * v` lines. A line has `PAD`
+bytes, the samples of the window's intervals, and `PAD` bytes. A block makes `side` by `side`
+samples: 8 if the image is decoded at its size. At a fraction, places are those of the reduced
+image.
 """
 
 from typing import Any, Final
@@ -15,31 +16,33 @@ import numpy as np
 from stoker.dataset.images.jpeg.decoding.entropy import bytes_read, slot_bytes
 from stoker.dataset.images.jpeg.decoding.head import (
     COUNT,
+    ELEMENTS,
     H_MAX,
     PART,
     PARTS,
     V_MAX,
     WIDE,
+    H,
+    V,
 )
-from stoker.dataset.images.jpeg.decoding.head import ELEMENTS as HEAD_ELEMENTS
 from stoker.dataset.images.jpeg.decoding.sampling import SAME, sampling_of
 from stoker.dataset.images.jpeg.decoding.sizes import BAND, LANES, MOST_BLOCKS, PAD, RING, STREAMS
 from stoker.dataset.images.jpeg.grid import COLUMNS_AT, INTERVAL_AT, offset_at, uint16_at
 from stoker.jit import kernel
 
 TOP, LEFT, HEIGHT, WIDTH, IMAGE_HEIGHT, IMAGE_WIDTH, MOST, OUT, LINE = range(9)
-"""What is asked: the box, the image's size, pixels of the largest window that is not the whole
-image, the place of the box in the output, and bytes from row to row there."""
+"""Asked: the box, the image's size, pixels of the largest window that is not the whole image, the
+place of the box in the output, and bytes from row to row there."""
 UPPER, LOWER, FIRST, LAST, BLOCKS, SLOT = range(9, 15)
 """Found: rows and columns of intervals, blocks of an interval, bytes of its slot."""
-PLAIN, COEFFICIENTS, PLANES, JOBS, CELLS, FOLLOWING = range(15, 21)
-"""Found: sizes of memory in elements, CELLS for columns of `places`."""
+FOLLOWING, PLAIN, CELLS, COEFFICIENTS, PLANES, JOBS = range(15, 21)
+"""Found: sizes of the parts of `bands.decode`'s memory, in their order: elements, or columns."""
 JOB_LIST, ROWS, SPARE, DUMMY, PARTS_COUNT, TABLES, IS_PLANES = range(21, 28)
 """Found: numbers of a list of jobs; places in `planes`; components; place of the Huffman tables;
 whether intervals are bit planes."""
 DIVISOR: Final = 28
 """Asked: 1, 2, 4 or 8, what both sides of the image are divided by."""
-NUMBERS: Final = 29
+NUMBERS: Final = DIVISOR + 1
 
 (
     SAMPLES_H, SAMPLES_V, QUANTIZER, WIDE_QUANTIZER, SAMPLING, ACROSS, DOWN, FIRST_COLUMN,
@@ -50,8 +53,8 @@ NUMBERS: Final = 29
 ratio to full resolution, blocks that are transformed, the window's first sample, the place of that
 sample in line 0, bytes of a line, size in samples, ends of its two lists of jobs, samples of a
 block in each direction."""
-PART_NUMBERS: Final = 19
-_SCALED_MARGIN: Final = 4
+PART_NUMBERS: Final = SIDE + 1
+SCALED_MARGIN: Final = 4
 """Pixels of a reduced image around a box that must be intact; smoothing reads fewer."""
 
 
@@ -68,7 +71,7 @@ def ask(numbers: Any, asked: Any) -> None:
     asked[:] = numbers[: MOST + 1]
     if numbers[DIVISOR] == 1:
         return
-    margin = _SCALED_MARGIN * numbers[DIVISOR]
+    margin = SCALED_MARGIN * numbers[DIVISOR]
     for place, length, whole in ((TOP, HEIGHT, IMAGE_HEIGHT), (LEFT, WIDTH, IMAGE_WIDTH)):
         begin, end = numbers[place] - margin, numbers[place] + numbers[length] + margin
         asked[place] = max(begin, 0)
@@ -80,10 +83,19 @@ def reduce_box(numbers: Any) -> None:
     """Replace box and image by the pixels of the reduced image that they touch."""
     divisor = numbers[DIVISOR]
     for place, length, whole in ((TOP, HEIGHT, IMAGE_HEIGHT), (LEFT, WIDTH, IMAGE_WIDTH)):
-        end = numbers[place] + numbers[length]
-        numbers[place] //= divisor
-        numbers[length] = (end + divisor - 1) // divisor - numbers[place]
-        numbers[whole] = (numbers[whole] + divisor - 1) // divisor
+        numbers[place], numbers[length] = touched_axis(numbers[place], numbers[length], divisor)
+        _, numbers[whole] = touched_axis(0, numbers[whole], divisor)
+
+
+@kernel
+def touched_axis(first: Any, count: Any, divisor: Any) -> tuple[Any, Any]:
+    """Return first pixel and number of the pixels of a reduced axis that a part of it touches.
+
+    Ops have the same rule (`stoker.ops.bases.scaled_box`): they cannot import datasets, and packers
+    do not import ops, which takes a fifth of a second.
+    """
+    start = first // divisor
+    return start, (first + count - 1) // divisor + 1 - start
 
 
 @kernel
@@ -104,9 +116,9 @@ def lay_out(grid: Any, head: Any, cells: Any, numbers: Any, parts: Any) -> Any:
     most_pitch, least = np.int64(0), 8 // numbers[DIVISOR]
     for i in range(count):
         part, own = parts[i], PARTS + PART * i
-        h, v = head[own], head[own + 1]
+        h, v = head[own + H], head[own + V]
         part[SAMPLES_H], part[SAMPLES_V] = h, v
-        part[QUANTIZER], part[WIDE_QUANTIZER] = head[own + HEAD_ELEMENTS], head[own + WIDE]
+        part[QUANTIZER], part[WIDE_QUANTIZER] = head[own + ELEMENTS], head[own + WIDE]
         side = _side(head[H_MAX] * least, h, head[V_MAX] * least, v, least)
         across, down = head[H_MAX] * least // (h * side), head[V_MAX] * least // (v * side)
         part[SIDE] = side

@@ -37,7 +37,7 @@ def address(_context: Any, array: Any) -> Any:
 
 @intrinsic  # type: ignore[untyped-decorator]
 def copy_32(_context: Any, data: Any, at: Any, plain: Any, to: Any) -> Any:
-    """Copy 32 bytes; return the place of the first 0xFF among them, 32 if there is none."""
+    """Copy 32 bytes; return the place of the first 0xFF among them, or 32."""
 
     def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         data, at, plain, to = arguments
@@ -54,12 +54,12 @@ def copy_32(_context: Any, data: Any, at: Any, plain: Any, to: Any) -> Any:
 
 @intrinsic  # type: ignore[untyped-decorator]
 def is_sparse(_context: Any, coefficients: Any, at: Any) -> Any:
-    """Whether the coefficients of a block are zero from the eleventh on."""
+    """Return whether the coefficients of a block are zero from the eleventh on."""
 
     def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         coefficients, at = arguments
         kind, total = ir.VectorType(I16, 16), None
-        for first in (10, 26, 42, 48):
+        for first in (10, 26, 42, 48):  # 54 coefficients: the last two vectors overlap
             place = builder.shl(builder.add(at, number(first)), number(1))
             some = load(
                 builder, bytes_at(builder, context, signature.args[0], coefficients, place), kind

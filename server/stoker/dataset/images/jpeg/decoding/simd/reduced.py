@@ -4,6 +4,7 @@ Coefficients are gathered as for the whole transform; then a 1-D transform makes
 those of the rows, or columns, that have a part.
 """
 
+import functools
 from typing import Any
 
 from llvmlite import ir
@@ -43,34 +44,23 @@ class _Reduced(Transform):
         super().__init__(builder, vectors, sides, used)
         self.out = out
 
-    def _total(self, x: dict[int, Any], terms: list[tuple[int, int, int, int]]) -> list[Any] | None:
-        """Return the sum of the terms whose inputs are there, as int32; None if there are none."""
-        total: list[Any] | None = None
-        for a, b, first, second in terms:
-            if a not in x:
-                continue
-            other = x.get(b, constant(I16, [0] * LANES))
-            (term,) = self.both(x[a], other, [(first, second)])
-            total = term if total is None else self.sums(total, term)
-        return total
+    def _total(self, x: dict[int, Any], terms: list[tuple[int, int, int, int]]) -> list[Any]:
+        """Return the sum of the terms whose inputs are there, as int32."""
+        nothing = constant(I16, [0] * LANES)
+        parts = (
+            self.both(x[a], x.get(b, nothing), [(first, second)])[0]
+            for a, b, first, second in terms
+            if a in x
+        )
+        return functools.reduce(self.sums, parts)
 
     def reduced(self, x: dict[int, Any], shift: int) -> list[Any]:
         """Transform registers by their numbers, as `reduced_transform` does."""
-        first = self.scaled(x[0], shift, FIRST_BITS[self.out])
-        even = self._total(x, EVEN[self.out])
-        evens = [first] if even is None else [self.sums(first, even), self.differences(first, even)]
-        out: list[Any] = [None] * self.out
-        by = constant(I32, [shift] * (LANES // 2))
-        for n, terms in enumerate(ODD[self.out]):
-            odd = self._total(x, terms)
-            assert odd is not None
-            for place, total in (
-                (n, self.sums(evens[n], odd)),
-                (self.out - 1 - n, self.differences(evens[n], odd)),
-            ):
-                parts = [self.builder.ashr(part, by) for part in total]
-                out[place] = self.vectors.words(self.builder, *parts)
-        return out
+        evens = [self.scaled(x[0], shift, FIRST_BITS[self.out])]
+        if EVEN[self.out]:
+            even = self._total(x, EVEN[self.out])
+            evens = [self.sums(evens[0], even), self.differences(evens[0], even)]
+        return self.joined(evens, (self._total(x, terms) for terms in ODD[self.out]), shift)
 
     def columns(self, scratch: Any) -> None:
         """Transform all columns in place; those without a part have any contents."""

@@ -178,7 +178,7 @@ class _Stream:
             with rarely:
                 bit = builder.add(self.get(self.bit), _byte(builder, self.get(self.used), 0))
                 slot = builder.and_(last, builder.not_(loop.mask))
-                # Before the first coefficient, `last` lies in the slot before.
+                # Before the first coefficient, `last` is in the slot before.
                 slot = builder.select(
                     builder.icmp_unsigned("==", inside, builder.sub(loop.mask, number(1))),
                     builder.add(last, number(2)),
@@ -227,16 +227,12 @@ class _Stream:
 
 
 class _Loop:
-    """What all streams share, while the code is written."""
+    """The part of the code that all streams share, while it is written."""
 
     def __init__(self, builder: Any, given: dict[str, Any]) -> None:
         self.builder = builder
         self.plain, self.coefficients = given["plain"], given["coefficients"]
-        self.following, self.codes, self.tables = (
-            given["following"],
-            given["codes"],
-            given["tables"],
-        )
+        self.following, self.codes = given["following"], given["codes"]
         self.places, self.ends, self.count = given["places"], given["ends"], given["count"]
         self.slot, self.end = given["slot"], given["end"]
         self.mask = builder.sub(self.slot, number(1))
@@ -293,18 +289,8 @@ def decode_intervals(
             for name, place in (("plain", 0), ("coefficients", 3), ("following", 4), ("codes", 5))
         }
         slot, end = (builder.extract_value(shape, n) for n in range(2))
-        _Loop(
-            builder,
-            {
-                **named,
-                "places": starts,
-                "ends": moved(builder, starts, row),
-                "count": count,
-                "slot": slot,
-                "end": end,
-                "tables": None,
-            },
-        ).write()
+        named |= {"places": starts, "ends": moved(builder, starts, row), "count": count}
+        _Loop(builder, named | {"slot": slot, "end": end}).write()
         return context.get_dummy_value()
 
     int64 = types.int64

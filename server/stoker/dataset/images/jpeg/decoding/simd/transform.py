@@ -6,7 +6,7 @@ stored at its row and column. Then all columns are transformed, then all rows: a
 takes 8 registers, and products are pair sums (`pmaddwd`) in int32.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numba
@@ -32,7 +32,7 @@ from stoker.dataset.images.jpeg.decoding.simd.building import (
     store,
 )
 from stoker.dataset.images.jpeg.decoding.sizes import FIRST_TEN, LANES
-from stoker.dataset.images.jpeg.decoding.transform import FACTORS, ZIGZAG
+from stoker.dataset.images.jpeg.decoding.transform import FACTORS, SHIFTS, ZIGZAG
 
 types: Any = numba.types
 intrinsic: Any = numba.extending.intrinsic
@@ -109,16 +109,21 @@ class Transform:
             self.differences(high, even2),
             self.differences(low, even3),
         ]
-        out: list[Any] = [None] * 8
+        return self.joined(even, odd, shift)
+
+    def joined(self, even: list[Any], odd: Iterable[Any], shift: int) -> list[Any]:
+        """Return outputs of a pass as `transform.joined`; `even` has half of the unit already."""
         by = constant(I32, [shift] * (LANES // 2))
-        for n in range(4):
-            for place, total in (
-                (n, self.sums(even[n], odd[n])),
-                (7 - n, self.differences(even[n], odd[n])),
-            ):
-                parts = [builder.ashr(part, by) for part in total]
-                out[place] = self.vectors.words(builder, *parts)
-        return out
+
+        def packed(total: list[Any]) -> Any:
+            parts = [self.builder.ashr(part, by) for part in total]
+            return self.vectors.words(self.builder, *parts)
+
+        both = [
+            [packed(total) for total in (self.sums(e, o), self.differences(e, o))]
+            for e, o in zip(even, odd, strict=True)
+        ]
+        return [upper for upper, _ in both] + [lower for _, lower in reversed(both)]
 
     def gather(self, sources: list[Any], quantizers: Any, scratch: Any) -> None:
         """Load, transpose and dequantize the coefficients of all blocks."""
@@ -152,7 +157,7 @@ class Transform:
         with repeated(builder, number(self.sides)) as column:
             base = moved(builder, scratch, builder.mul(column, number(BYTES)))
             given = [load(builder, moved(builder, base, line * n), ROW) for n in range(self.sides)]
-            for n, row in enumerate(self.one(given, 11)):
+            for n, row in enumerate(self.one(given, SHIFTS[0])):
                 store(builder, row, moved(builder, base, line * n))
 
     def rows(self, scratch: Any, targets: list[Any], stride: Any) -> None:
@@ -161,7 +166,7 @@ class Transform:
         with repeated(builder, number(8)) as row:
             base = moved(builder, scratch, builder.mul(row, number(8 * BYTES)))
             given = [load(builder, moved(builder, base, BYTES * n), ROW) for n in range(self.sides)]
-            out = self.one(given, 18)
+            out = self.one(given, SHIFTS[1])
             offset = builder.mul(row, stride)
             middle = constant(I8, [-128] * (2 * LANES))
             packed = [
