@@ -1,10 +1,10 @@
 """Checksums of the parts of a gridded file: CRC32C, stored in grids of version 2. Compiled.
 
-They tell that bytes changed since the file was packed, before anything is decoded. Both ways to
-decode compare those of the parts that they use, so they find the same files damaged. A grid of
-version 1 has none, and nothing is compared. Part 0 is what decoding needs before the intervals,
-with the grid's own first bytes; part 1 are the segments that decoding does not need; part 2 is the
-first interval. Specified in docs/contracts/jpeg-grid.md.
+They show, before anything is decoded, that bytes changed since the file was packed. Both ways to
+decode compare the checksums of the parts that they use, so they find the same files damaged. Files
+whose grid has version 1 have no checksums, and nothing is compared. Part 0 is what decoding needs
+before the intervals, with the grid's own first bytes; part 1 are the segments that decoding does
+not need; part 2 is the first interval. Specified in docs/contracts/jpeg-grid.md.
 """
 
 from typing import Any, Final
@@ -58,7 +58,7 @@ def checksums_of(data: bytes | memoryview, grid: bytes | memoryview) -> np.ndarr
 def check_all_parts(data: memoryview, grid: memoryview) -> None:
     """Compare all checksums of a file that is decoded without its grid.
 
-    A grid that is damaged itself is no error, because the grid is not needed.
+    A damaged grid is not an error, because the grid is not needed.
 
     Raises:
         CodecError: the file changed since it was packed.

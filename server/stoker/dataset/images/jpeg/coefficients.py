@@ -150,6 +150,21 @@ def _check_band(scan: Scan, progressive: bool, lowest: np.ndarray) -> None:
 
 
 @kernel
+def block_number(y: Any, x: Any, k: Any, sampling: Any, columns: Any) -> Any:
+    """Return the number of a block among those of its component, row by row.
+
+    Args:
+        y: row of the MCU.
+        x: column of the MCU.
+        k: number of the block among those that the MCU has of the component.
+        sampling: blocks of the component (across, down) in an MCU.
+        columns: blocks of the component in a row.
+    """
+    wide, high = sampling
+    return (y * high + k // wide) * columns + x * wide + k % wide
+
+
+@kernel
 def _scan(
     data: Any, start: int, codes: Any, short: Any, shape: Any, band: Any, sizes: Any, values: Any
 ) -> int:
@@ -204,8 +219,7 @@ def _mcu(
         if parts > 1:
             wide, high = shape[i, 0], shape[i, 1]
         for k in range(wide * high):
-            number = (y * high + k // wide) * shape[i, 2] + x * wide + k % wide
-            at = shape[i, 5] + 64 * number
+            at = shape[i, 5] + 64 * block_number(y, x, k, (wide, high), shape[i, 2])
             block = values[at : at + 64]
             if progressive:
                 code = _band(source, dc[i], ac[i], band, i, block)

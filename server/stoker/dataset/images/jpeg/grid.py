@@ -2,14 +2,14 @@
 
 Little-endian: the fields of `_HEAD`, then one uint32 per interval and one for the end of the file:
 offsets from the start of the file. The two bytes before each offset except the first are a marker.
-Version 2 has checksums behind them (`checksums`), version 1 has none.
+Version 2 has checksums behind them (`checksums`).
 An interval is `interval` MCUs of one MCU row; `interval` divides the columns, so that all intervals
 have the same size. Specified with vectors in docs/contracts/jpeg-grid.md.
 """
 
 import struct
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import numpy as np
 
@@ -70,6 +70,13 @@ class Grid:
         )  # fmt: skip
         numbers = [self.offsets] if self.checksums is None else [self.offsets, self.checksums]
         return head + b"".join(part.astype("<u4").tobytes() for part in numbers)
+
+    @classmethod
+    def from_bytes(cls, data: bytes | memoryview) -> Self:
+        """Return the grid of a side column's bytes without fault; its checksums are left out."""
+        _, width, height, _, interval, columns, rows, _, jfif, head, frame = _HEAD.unpack_from(data)
+        offsets = np.frombuffer(data, "<u4", columns * rows + 1, HEAD_BYTES)
+        return cls(width, height, interval, columns, rows, jfif, head, frame, offsets)
 
 
 def raise_fault(fault: int) -> None:

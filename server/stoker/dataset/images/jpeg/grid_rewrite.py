@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from stoker.dataset.images.jpeg.checksums import checksums_of
-from stoker.dataset.images.jpeg.coefficients import Coefficients, read_coefficients
+from stoker.dataset.images.jpeg.coefficients import Coefficients, block_number, read_coefficients
 from stoker.dataset.images.jpeg.entropy_bits import category, first_bit, flush, places_of, put_word
 from stoker.dataset.images.jpeg.grid import Grid
 from stoker.dataset.images.jpeg.huffman import body_of, codes_of
@@ -51,7 +51,7 @@ def interval_of(columns: int, mcu_width: int) -> int:
 
 @dataclass(frozen=True)
 class GriddedHead:
-    """What precedes the intervals of a gridded file, without the segment that their coding needs.
+    """The head of a gridded file, without the segment that the coding of its intervals needs.
 
     Attributes:
         prefix: the bytes up to the end of the frame.
@@ -164,10 +164,9 @@ def _tokens(values: Any, shape: Any, sizes: Any, tokens: Any, counts: Any, start
             last_dc[:] = 0
         y, x = number // sizes[0], number % sizes[0]
         for i in range(shape.shape[0]):
-            wide, high = shape[i, 0], shape[i, 1]
-            for k in range(wide * high):
-                place = (y * high + k // wide) * shape[i, 2] + x * wide + k % wide
-                at = shape[i, 3] + 64 * place
+            sampling = (shape[i, 0], shape[i, 1])
+            for k in range(sampling[0] * sampling[1]):
+                at = shape[i, 3] + 64 * block_number(y, x, k, sampling, shape[i, 2])
                 difference = values[at] - last_dc[i]
                 end = _block(values, at, difference, 512 * shape[i, 4], tokens, counts, end)
                 if end < 0:

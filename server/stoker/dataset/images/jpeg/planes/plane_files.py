@@ -8,24 +8,14 @@ from typing import Any, Final
 import numpy as np
 
 from stoker.dataset.images.jpeg.checksums import check_all_parts
-from stoker.dataset.images.jpeg.coefficients import Coefficients, planes_of, read_coefficients
-from stoker.dataset.images.jpeg.decoding.sizes import DC_MARK, MOST_BLOCKS
-from stoker.dataset.images.jpeg.grid import (
-    COLUMNS_AT,
-    FRAME_AT,
-    HEAD_AT,
-    HEIGHT_AT,
-    INTERVAL_AT,
-    JFIF_AT,
-    ROWS_AT,
-    WIDTH_AT,
-    Grid,
-    fault_of,
-    offset_at,
-    raise_fault,
-    uint16_at,
-    uint32_at,
+from stoker.dataset.images.jpeg.coefficients import (
+    Coefficients,
+    block_number,
+    planes_of,
+    read_coefficients,
 )
+from stoker.dataset.images.jpeg.decoding.sizes import DC_MARK, MOST_BLOCKS
+from stoker.dataset.images.jpeg.grid import Grid, fault_of, raise_fault
 from stoker.dataset.images.jpeg.grid_rewrite import (
     GriddedHead,
     Rewritten,
@@ -78,26 +68,14 @@ def to_jpeg(data: bytes | memoryview, grid: bytes | memoryview) -> Rewritten:
     Raises:
         CodecError: it is damaged.
     """
-    view, side = bytes(data), np.frombuffer(grid, np.uint8)
-    fault = fault_of(side, len(view))
-    raise_fault(fault)
+    view = bytes(data)
+    raise_fault(fault_of(np.frombuffer(grid, np.uint8), len(view)))
     if not is_planes(view):
         raise CodecError("expected a file of bit planes")
     check_all_parts(memoryview(view), memoryview(grid))
-    head, body = _split(view, _grid_of(side), PARAMETERS)
+    head, body = _split(view, Grid.from_bytes(grid), PARAMETERS)
     coefficients = _coefficients(view, head, body)
     return huffman_coded(head, coefficients)
-
-
-def _grid_of(side: np.ndarray) -> Grid:
-    cells = uint16_at(side, COLUMNS_AT) * uint16_at(side, ROWS_AT)
-    offsets = np.array([offset_at(side, cell) for cell in range(cells + 1)], np.uint32)
-    return Grid(
-        int(side[WIDTH_AT]), int(side[HEIGHT_AT]), int(uint16_at(side, INTERVAL_AT)),
-        int(uint16_at(side, COLUMNS_AT)), int(uint16_at(side, ROWS_AT)),
-        int(uint32_at(side, JFIF_AT)), int(uint32_at(side, HEAD_AT)),
-        int(uint32_at(side, FRAME_AT)), offsets,
-    )  # fmt: skip
 
 
 def _split(data: bytes, grid: Grid, marker: int) -> tuple[GriddedHead, bytes]:
@@ -158,10 +136,9 @@ def _decode_all(
         for number in range(turn * sizes[2], (turn + 1) * sizes[2]):
             y, x = number // sizes[0], number % sizes[0]
             for i in range(shape.shape[0]):
-                wide, high = shape[i, 0], shape[i, 1]
-                for k in range(wide * high):
-                    place = (y * high + k // wide) * shape[i, 2] + x * wide + k % wide
-                    at = shape[i, 3] + _BLOCK * place
+                sampling = (shape[i, 0], shape[i, 1])
+                for k in range(sampling[0] * sampling[1]):
+                    at = shape[i, 3] + _BLOCK * block_number(y, x, k, sampling, shape[i, 2])
                     for n in range(1, _BLOCK):
                         values[np.uint64(at + n)] = slot[np.uint64(_BLOCK * own + n)]
                     last[i] += np.int64(slot[np.uint64(_BLOCK * own)]) - DC_MARK

@@ -17,7 +17,7 @@ PARAMETERS: Final = 0xF0
 """Marker of the segment of parameters."""
 VERSION: Final = 1
 LOW_PLANES: Final = 3
-"""A coefficient has 0 to so many low bits; which depends on its place and class."""
+"""Most low bits of a coefficient; how many it has depends on its place and class."""
 LEVELS: Final = 12
 """Unary planes; a coefficient beyond them is written out."""
 RAW_BITS: Final = 10
@@ -39,8 +39,11 @@ WIDTHS, BASES, RICE = 0, 3, 6
 """In `numbers`: bits and offset of a component's first DC, and the parameter of its Rice code."""
 NUMBERS: Final = 9
 CLASSES: Final = 2
+"""Luma and chroma."""
 _DC_PART: Final = 4
+"""Bytes of the parameters of a component's DC."""
 _AC_PART: Final = 16
+"""Bytes of the low bits of a class, two bits for each coefficient."""
 _MOST_DC_WIDTH: Final = 12
 _MOST_BASE: Final = 2048
 
@@ -115,12 +118,7 @@ def read_parameters(data: Any, place: Any, count: Any, parameters: Any) -> Any:
         width, rice = np.int64(data[place]), np.int64(data[place + 1])
         base = np.int64(data[place + 2]) | np.int64(data[place + 3]) << 8
         base = (base ^ 0x8000) - 0x8000
-        if (
-            width > _MOST_DC_WIDTH
-            or rice > _MOST_DC_WIDTH
-            or base < -_MOST_BASE
-            or base > _MOST_BASE
-        ):
+        if max(width, rice) > _MOST_DC_WIDTH or abs(base) > _MOST_BASE:
             return False
         numbers[WIDTHS + i], numbers[BASES + i], numbers[RICE + i] = width, base, rice
         place += _DC_PART

@@ -37,7 +37,7 @@ SLOW = ("znver1", "znver2")
 
 
 def has_fast_deposit() -> bool:
-    """Whether code is compiled for this processor, and it deposits bits in a few cycles."""
+    """Return whether this processor deposits bits in a few cycles, and code is compiled for it."""
     return has_feature("bmi2") and llvmlite.binding.get_host_cpu_name() not in SLOW
 
 

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from stoker.dataset.images.jpeg.coefficients import Coefficients
+from stoker.dataset.images.jpeg.coefficients import Coefficients, block_number
 from stoker.dataset.images.jpeg.entropy_bits import bit_length, first_bit, places_of
 from stoker.dataset.images.jpeg.planes.plane_form import (
     BASES,
@@ -68,8 +68,7 @@ def write_planes(
 def _place(shape: Any, sizes: Any, number: Any, i: Any, k: Any) -> Any:
     """Return where block `k` of a component begins, in MCU `number`."""
     y, x = number // sizes[0], number % sizes[0]
-    wide, high = shape[i, 0], shape[i, 1]
-    return shape[i, 3] + 64 * ((y * high + k // wide) * shape[i, 2] + x * wide + k % wide)
+    return shape[i, 3] + 64 * block_number(y, x, k, (shape[i, 0], shape[i, 1]), shape[i, 2])
 
 
 @kernel
