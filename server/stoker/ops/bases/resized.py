@@ -51,8 +51,8 @@ class DrawnSize(Resized):
     out_size = staticmethod(_out_size)
 
 
-class ResizedBox(Op):
-    """Base of ops that resize a drawn box to a size of the parameters, `height` and `width`.
+class ResizedPart(Op):
+    """Base of ops that resize a box; they declare the states of their results.
 
     Attributes:
         interpolation: declared by the op.
@@ -72,6 +72,10 @@ class ResizedBox(Op):
     rescale = staticmethod(rescale_box)
     forward = staticmethod(box_forward)
     affine = True
+
+
+class ResizedBox(ResizedPart):
+    """Base of ops that resize a drawn box to a size of the parameters, `height` and `width`."""
 
     def result_size(self) -> tuple[int, int]:
         """Return height and width of the result."""

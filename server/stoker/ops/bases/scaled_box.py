@@ -6,7 +6,7 @@ reduced image covers the pixels from i * divisor to (i + 1) * divisor. The box k
 the reduced image its edges may be between edges of pixels. Its pixels there are those that it
 touches, and no others are read. They are resized as Pillow's `resize(size, filter, box)` does.
 
-What cannot be reduced comes whole, and is resized as the exact op does. The kernel knows the
+An image that cannot be reduced comes whole, and is resized as by the exact op. The kernel knows the
 difference by the size: the record has the size that the box was drawn for. Masks are always whole.
 """
 
@@ -16,7 +16,7 @@ import numpy as np
 
 from stoker.jit import kernel
 from stoker.ops.bases.box_resize import BOX_KERNELS, BOX_RECORD, box_of
-from stoker.ops.bases.resized import ResizedBox
+from stoker.ops.bases.resized import ResizedPart
 from stoker.ops.bases.resizing import filter_of
 from stoker.ops.contract.kernel_forms import Kernel
 from stoker.ops.contract.parameter_limits import refuse
@@ -90,8 +90,10 @@ def _rescale(params: Any, record: Any, sizes: Any) -> bool:
     return rescale_box(params, record, sizes)
 
 
-class ScaledBox(ResizedBox):
-    """Base of ops that resize a box of an image that is decoded at a fraction of its size.
+class ScaledBox(ResizedPart):
+    """First base of ops that resize a box of an image that is decoded at a fraction of its size.
+
+    The second one is the exact op, which declares states.
 
     Attributes:
         exact: name of the op that decodes exactly, of the same parameters and draws.
@@ -113,7 +115,7 @@ class ScaledBox(ResizedBox):
 
     def size_of(self, height: int, width: int) -> tuple[int, int]:
         """Return height and width of the result for a box of that size."""
-        return self.result_size()
+        raise NotImplementedError
 
     def check(self) -> None:
         """Check the parameters; nearest picks pixels of the whole image."""
@@ -121,3 +123,10 @@ class ScaledBox(ResizedBox):
         if self.interpolation == "nearest":
             what = 'a filter, because decode="scaled" averages pixels and nearest picks one'
             raise refuse(self.exact, "interpolation", what, self.interpolation)
+
+
+class ScaledImage(ScaledBox):
+    """First base of those whose box is the whole image."""
+
+    random = False
+    draw = staticmethod(draw_whole)

@@ -24,3 +24,7 @@ class RandomResizedCropScaled(ScaledBox, RandomResizedCrop):
     name = "random_resized_crop_scaled"
     exact = default_stream = "random_resized_crop"
     draw = staticmethod(_draw)
+
+    def size_of(self, height: int, width: int) -> tuple[int, int]:
+        """Return the output size."""
+        return self.result_size()

@@ -8,9 +8,8 @@ from typing import Any
 
 from stoker.jit import kernel
 from stoker.ops.bases.fit import fit_long
-from stoker.ops.bases.scaled_box import ScaledBox, draw_whole
+from stoker.ops.bases.scaled_box import ScaledImage
 from stoker.ops.contract.registry import register_unlisted
-from stoker.ops.contract.states import State
 from stoker.ops.geometry.resize_long import ResizeLong
 
 
@@ -21,20 +20,14 @@ def _out_size(params: Any, record: Any, height: int, width: int) -> tuple[int, i
 
 
 @register_unlisted
-class ResizeLongScaled(ScaledBox, ResizeLong):
+class ResizeLongScaled(ScaledImage, ResizeLong):
     """Resize the longer side of an image that is decoded at a fraction to a given length."""
 
     name = "resize_long_scaled"
     exact = "resize_long"
-    random = False
-    draw = staticmethod(draw_whole)
     out_size = staticmethod(_out_size)
 
     def size_of(self, height: int, width: int) -> tuple[int, int]:
         """Return height and width of the result for an image of that size."""
         tall, wide = fit_long(height, width, self.size)
         return int(tall), int(wide)
-
-    def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
-        """Return states as of the exact op."""
-        return ResizeLong.declare(self, states)

@@ -3,20 +3,18 @@
 See `stoker.ops.bases.scaled_box`; the box is the whole image.
 """
 
-from stoker.ops.bases.scaled_box import ScaledBox, draw_whole
+from stoker.ops.bases.scaled_box import ScaledImage
 from stoker.ops.contract.registry import register_unlisted
 from stoker.ops.geometry.resize import Resize
 
 
 @register_unlisted
-class ResizeScaled(ScaledBox, Resize):
+class ResizeScaled(ScaledImage, Resize):
     """Resize an image that is decoded at a fraction to a fixed size."""
 
     name = "resize_scaled"
     exact = "resize"
-    random = False
-    draw = staticmethod(draw_whole)
 
-    def result_size(self) -> tuple[int, int]:
+    def size_of(self, height: int, width: int) -> tuple[int, int]:
         """Return the output size."""
         return self.size

@@ -8,10 +8,9 @@ from typing import Any
 
 from stoker.jit import kernel
 from stoker.ops.bases.fit import fit_short
-from stoker.ops.bases.scaled_box import ScaledBox, draw_whole
+from stoker.ops.bases.scaled_box import ScaledImage
 from stoker.ops.contract.parameter_limits import MAX_SIDE
 from stoker.ops.contract.registry import register_unlisted
-from stoker.ops.contract.states import State
 from stoker.ops.geometry.resize_short import ResizeShort
 
 
@@ -22,13 +21,11 @@ def _out_size(params: Any, record: Any, height: int, width: int) -> tuple[int, i
 
 
 @register_unlisted
-class ResizeShortScaled(ScaledBox, ResizeShort):
+class ResizeShortScaled(ScaledImage, ResizeShort):
     """Resize the shorter side of an image that is decoded at a fraction to a given length."""
 
     name = "resize_short_scaled"
     exact = "resize_short"
-    random = False
-    draw = staticmethod(draw_whole)
     out_size = staticmethod(_out_size)
 
     def size_of(self, height: int, width: int) -> tuple[int, int]:
@@ -37,7 +34,3 @@ class ResizeShortScaled(ScaledBox, ResizeShort):
             height, width, self.size, MAX_SIDE if self.max_size is None else self.max_size
         )
         return int(tall), int(wide)
-
-    def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
-        """Return states as of the exact op."""
-        return ResizeShort.declare(self, states)
