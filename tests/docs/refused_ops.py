@@ -75,7 +75,7 @@ def mixed_masks(sample):
     return {"image": image, "mask": mask}
 
 
-@refused(OPS, "nobody knows which part of an object a pasted box hides", "cutmix", "boxes")
+@refused(OPS, "a pasted box hides an unknown part of an object", "cutmix", "boxes")
 def pasted_boxes(sample):
     image, boxes = ops.cutmix(sample.image, sample.boxes)
     return {"image": image, "boxes": boxes}

@@ -19,7 +19,7 @@ RunKernel = Callable[[np.ndarray, np.ndarray, Any, Any, Any], None]
 
 @dataclass(frozen=True)
 class Kernel:
-    """How one kind is transformed.
+    """The code that transforms an image, mask or array.
 
     Attributes:
         run: compiled form, `run(src, dst, params, record, scratch)`; the views have the sizes of
@@ -35,7 +35,7 @@ class Kernel:
 
 @dataclass(frozen=True)
 class ItemsKernel:
-    """How boxes or keypoints are transformed when a point map (`Op.forward`) is not enough.
+    """The code that transforms boxes or keypoints, if a map of points (`Op.forward`) is not enough.
 
     Attributes:
         run: `run(src, dst, params, record, sizes) -> count`: writes the first `count` items of
@@ -44,8 +44,7 @@ class ItemsKernel:
             the op, four numbers, 0 if the op was not called with an image. It is plain Python, and
             the interpreter runs it without compiling.
         visible: whether `run` takes one more argument: the index of the word in an item that holds
-            a box's field `visible_part`, 0 if there is none; for kernels that move boxes
-            themselves.
+            a box's field `visible_part`, or 0; for kernels that move boxes themselves.
     """
 
     run: Callable[..., int]
@@ -54,7 +53,7 @@ class ItemsKernel:
 
 @dataclass(frozen=True)
 class FoldKernel:
-    """How several values become one; folds of `bases.folds` take one kind, dtype and shape.
+    """The code that makes one value of several; in `bases.folds` of one kind, dtype and shape.
 
     Attributes:
         run: compiled form, `run(src, place, count, dst, params, record, scratch)`: called once for
