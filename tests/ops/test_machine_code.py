@@ -169,9 +169,9 @@ AHEAD = {
 """Some of what is compiled ahead: batch ops, choices, boxes and keypoints."""
 LOOPS = {
     "kernels.tap_sums": ["blend_rows", "blend_group"],
-    "kernels.color": ["blend_with", "gray_sum", "saturate", "rotate_hue"],
+    "kernels.color": ["write_luma", "blend_with", "gray_sum", "saturate", "rotate_hue"],
     "color.grayscale": ["write_gray", "write_gray_floats", "write_gray_floats_into"],
-    "color.to_gray": ["write_luma", "write_luma_of_words", "write_gray", "split_colors"],
+    "color.to_gray": ["write_luma_of_words", "write_gray", "split_colors"],
     "kernels.reorder": ["mirror1", "mirror3", "turn_tile"],
     "kernels.cut": ["fill_values", "fill_colors"],
     "color.channel_shuffle": ["permute3"],

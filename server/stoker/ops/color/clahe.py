@@ -23,7 +23,7 @@ from stoker.ops.contract.parameters import Probability, Range, SidePair, Sides, 
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.rules import GRAY_OR_RGB
 from stoker.ops.contract.states import State
-from stoker.ops.kernels.color import HIGH, K1, K2, K3, LOW, luma, plain_luma
+from stoker.ops.kernels.color import HIGH, K1, K2, K3, LOW, luma, plain_luma, write_luma
 from stoker.ops.kernels.extend import place, plain_place
 from stoker.ops.kernels.resample import padded
 from stoker.rng.draws import bernoulli, uniform_range
@@ -118,14 +118,6 @@ def mix_row(gray: Any, at: Any, tables: Any, upper: Any, lower: Any, part: Any, 
 
 
 @kernel
-def fill_gray(image: Any, gray: Any) -> None:
-    """Write the luma of a flat image of three channels."""
-    for i in range(np.uint64(gray.size)):
-        k = K3 * i
-        gray[i] = luma(image[k], image[k + K1], image[k + K2])
-
-
-@kernel
 def move_luma(image: Any, gray: Any) -> None:
     """Move the three levels of each pixel by the same amount, to give the new luma."""
     for i in range(np.uint64(gray.size)):
@@ -176,7 +168,7 @@ def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
         else:
             end = padded(height * width)
             gray = scratch[: height * width]
-            fill_gray(image, gray)
+            write_luma(image, gray)
             _equalize(gray, size, tiles, limit, scratch[end:])
             move_luma(image, gray)
 

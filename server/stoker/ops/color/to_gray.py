@@ -17,7 +17,7 @@ from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import keep_record
 from stoker.ops.contract.rules import ALPHA, LEVELS_FLOATS
 from stoker.ops.contract.states import State
-from stoker.ops.kernels.color import K1, K2, K3, luma, plain_luma
+from stoker.ops.kernels.color import K1, K2, K3, luma, plain_luma, write_luma
 from stoker.ops.kernels.color_floats import gray_of, plain_gray
 from stoker.ops.kernels.float_levels import number, plain_number
 
@@ -30,14 +30,6 @@ K0: Final = np.uint64(0)
 K4: Final = np.uint64(4)
 LEVEL: Final = np.int32(255)
 BITS: Final = np.int32(8)
-
-
-@kernel
-def write_luma(levels: Any, grays: Any) -> None:
-    """Write the gray of each pixel of three levels."""
-    for i in range(np.uint64(grays.size)):
-        k = K3 * i
-        grays[i] = luma(levels[k], levels[k + K1], levels[k + K2])
 
 
 @kernel

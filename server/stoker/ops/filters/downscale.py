@@ -14,15 +14,19 @@ from stoker.ops.bases.fit import fit_scratch
 from stoker.ops.bases.pixelwise import APPLY, PixelOp, begin
 from stoker.ops.bases.resizing import INTERPOLATIONS, resize_floats, resize_levels
 from stoker.ops.bases.wide_resize import plain_resize, resize_wide
-from stoker.ops.contract.kernel_forms import Kernel
+from stoker.ops.contract.kernel_forms import Kernel, no_draw
 from stoker.ops.contract.op_functions import function
 from stoker.ops.contract.parameters import Interval, Probability, Range, Word
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.rules import LEVELS_FLOATS
 from stoker.ops.contract.states import State
+from stoker.ops.contract.templates import adapted
 from stoker.ops.kernels.resample import padded
 from stoker.rng.draws import bernoulli, uniform_range
 from stoker.rng.maths import floor
+
+rule: Any = no_draw
+"""The resize of a dtype, in the template `_run`."""
 
 
 @kernel
@@ -54,30 +58,8 @@ def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
         return
     small, rest = small_image(src, record["scale"], scratch)
     box = (0, 0, src.shape[0], src.shape[1])
-    resize_levels(src, small, box, int(params["down"]), rest)
-    resize_levels(small, dst, (0, 0, small.shape[0], small.shape[1]), int(params["up"]), rest)
-
-
-@kernel
-def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    if not record["apply"]:
-        begin(src, dst)
-        return
-    small, rest = small_image(src, record["scale"], scratch)
-    box = (0, 0, src.shape[0], src.shape[1])
-    resize_floats(src, small, box, int(params["down"]), rest)
-    resize_floats(small, dst, (0, 0, small.shape[0], small.shape[1]), int(params["up"]), rest)
-
-
-@kernel
-def _run_wide(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    if not record["apply"]:
-        begin(src, dst)
-        return
-    small, rest = small_image(src, record["scale"], scratch)
-    box = (0, 0, src.shape[0], src.shape[1])
-    resize_wide(src, small, box, int(params["down"]), rest)
-    resize_wide(small, dst, (0, 0, small.shape[0], small.shape[1]), int(params["up"]), rest)
+    rule(src, small, box, int(params["down"]), rest)
+    rule(small, dst, (0, 0, small.shape[0], small.shape[1]), int(params["up"]), rest)
 
 
 def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
@@ -106,9 +88,9 @@ class Downscale(PixelOp):
     examples = ({"p": 0.9}, {"scale_range": (0.1, 0.9), "down": "area", "up": "lanczos", "p": 0.8})
     picture = {"down": "area"}
     record = np.dtype([("scale", "f8"), APPLY])
-    kernels = {"image": Kernel(_run, _plain)}
-    floats = {"image": Kernel(_run_floats, _plain)}
-    wide = {"image": Kernel(_run_wide, _plain)}
+    kernels = {"image": Kernel(adapted(_run, resize_levels), _plain)}
+    floats = {"image": Kernel(adapted(_run, resize_floats), _plain)}
+    wide = {"image": Kernel(adapted(_run, resize_wide), _plain)}
     draw = staticmethod(_draw)
 
     def scratch(self, state: State) -> int:

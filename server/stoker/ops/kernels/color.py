@@ -57,6 +57,14 @@ def luma(red: Any, green: Any, blue: Any) -> Any:
     return np.int32(total >> DOWN)
 
 
+@kernel
+def write_luma(levels: Any, grays: Any) -> None:
+    """Write the gray of each pixel of three levels; both arrays are flat."""
+    for i in range(np.uint64(grays.size)):
+        k = K3 * i
+        grays[i] = luma(levels[k], levels[k + K1], levels[k + K2])
+
+
 @kernel(twin="stoker.ops.kernels.simd.blends:blend_levels")
 def blend_levels(image: Any, blocks: int, factor: Any, rest: Any) -> None:
     """Set every value x of blocks of 64 to factor*x + rest, rounded and clipped as `level`."""

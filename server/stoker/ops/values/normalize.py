@@ -97,33 +97,25 @@ def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
 
 @kernel
 def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    constants, half = (params["float_mean"], params["float_gain"]), params["half"]
-    result = flat(dst)
-    if not params["planar"]:
-        _run_packed(src, dst, constants, half, scratch)
-    elif half:
-        _half_planes(src, dst, constants, scratch)
-    else:
-        plane = np.uint64(src.shape[0] * src.shape[1])
-        image = flat(src)
-        line_chw(image, ZERO, plane, src.shape[2], constants, result, ZERO, plane)
-    if not half:
+    _run_other(src, dst, (params["float_mean"], params["float_gain"]), params, scratch)
+    if not params["half"]:
+        result = flat(dst)
         settle(result, ZERO, np.uint64(result.size))
 
 
 @kernel
 def _run_wide(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    _run_16(src, dst, (params["wide_mean"], params["wide_gain"]), params, scratch)
+    _run_other(src, dst, (params["wide_mean"], params["wide_gain"]), params, scratch)
 
 
 @kernel
 def _run_signed(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    _run_16(src, dst, (params["float_mean"], params["float_gain"]), params, scratch)
+    _run_other(src, dst, (params["float_mean"], params["float_gain"]), params, scratch)
 
 
 @kernel
-def _run_16(src: Any, dst: Any, constants: Any, params: Any, scratch: Any) -> None:
-    """Normalize an image of 16 bits."""
+def _run_other(src: Any, dst: Any, constants: Any, params: Any, scratch: Any) -> None:
+    """Normalize an image of another dtype than uint8; a NaN stays as it is."""
     half = params["half"]
     if not params["planar"]:
         _run_packed(src, dst, constants, half, scratch)
