@@ -24,6 +24,7 @@ from stoker.server.commands.finite_flags import Seconds, above_0
 from stoker.server.commands.plain_output import output_console, print_table
 from stoker.server.commands.shown_stream import open_stream
 from stoker.server.commands.stream_flags import StreamFlags, takes_stream
+from stoker.server.commands.subject_flags import PythonPathFlag
 from stoker.server.inspect.bench.caveats import caveats
 from stoker.server.inspect.bench.rate_plot import plot
 from stoker.server.inspect.bench.rates import Rate, through_daemon, through_torch
@@ -56,9 +57,7 @@ def bench(  # noqa: PLR0913 - one parameter a flag
         typer.Option("--plot", help="Write a plot of rates over workers: .png, .svg."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was found as JSON.")] = False,
-    python_path: Annotated[
-        list[str] | None, typer.Option(help="Folder to import the pipeline from; repeatable.")
-    ] = None,
+    python_path: PythonPathFlag = None,
     stream: StreamFlags,
 ) -> None:
     """Measure a pipeline over a dataset: stages of a row, rates over workers, the bottleneck.

@@ -19,6 +19,7 @@ from stoker.pipeline.planning.planner import shorten
 from stoker.pipeline.planning.scaled_fields import only_sizes, stored_field
 from stoker.pipeline.showing.explain_plan import explain as plan_text
 from stoker.pipeline.showing.explain_plan import graph_text, joined
+from stoker.server.commands.subject_flags import BucketFlag, PythonPathFlag
 from stoker.server.rows.scratch import ENCODED
 from stoker.server.rows.subject import Subject, open_subject
 
@@ -26,12 +27,8 @@ from stoker.server.rows.subject import Subject, open_subject
 def explain(
     pipeline: Annotated[str, typer.Argument(help="module:attribute of the pipeline.")],
     dataset: Annotated[str, typer.Argument(help="Folder of the dataset.")],
-    bucket: Annotated[
-        str | None, typer.Option(help="WIDTHxHEIGHT of the bucket, or its length.")
-    ] = None,
-    python_path: Annotated[
-        list[str] | None, typer.Option(help="Folder to import the pipeline from; repeatable.")
-    ] = None,
+    bucket: BucketFlag = None,
+    python_path: PythonPathFlag = None,
 ) -> None:
     """Show a pipeline's graph, states, memory plan and program.
 

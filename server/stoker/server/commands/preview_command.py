@@ -18,6 +18,7 @@ from stoker.protocol.replayed_row import Replay
 from stoker.rng.row import Row
 from stoker.server.commands.shown_stream import ShownStream, open_stream
 from stoker.server.commands.stream_flags import StreamFlags, takes_stream
+from stoker.server.commands.subject_flags import BucketFlag, PythonPathFlag
 from stoker.server.inspect.contact_sheet import Shown, augmented, picture_output, sheet, stored
 from stoker.server.inspect.output_path import check_out
 
@@ -41,12 +42,8 @@ def preview(  # noqa: PLR0913 - one parameter a flag
     output: Annotated[
         str | None, typer.Option(help="Output to show; default: the first that is an image.")
     ] = None,
-    bucket: Annotated[
-        str | None, typer.Option(help="WIDTHxHEIGHT of the bucket, or its length.")
-    ] = None,
-    python_path: Annotated[
-        list[str] | None, typer.Option(help="Folder to import the pipeline from; repeatable.")
-    ] = None,
+    bucket: BucketFlag = None,
+    python_path: PythonPathFlag = None,
     stream: StreamFlags,
 ) -> None:
     """Write a contact sheet: each sample next to its result, with its targets drawn.

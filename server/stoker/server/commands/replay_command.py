@@ -21,6 +21,7 @@ from stoker.protocol.replayed_row import Replay, ReplayValue
 from stoker.rng.row import Row
 from stoker.server.commands.shown_stream import open_stream
 from stoker.server.commands.stream_flags import StreamFlags, takes_stream
+from stoker.server.commands.subject_flags import BucketFlag, PythonPathFlag
 from stoker.server.inspect.output_path import check_out_folder
 from stoker.server.inspect.value_files import save
 from stoker.server.rows.joined_pipelines import own_freeze
@@ -53,12 +54,8 @@ def replay(  # noqa: PLR0913 - one parameter a flag
         bool, typer.Option("--params-only", help="Decide without decoding or computing a pixel.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
-    bucket: Annotated[
-        str | None, typer.Option(help="WIDTHxHEIGHT of the bucket, or its length.")
-    ] = None,
-    python_path: Annotated[
-        list[str] | None, typer.Option(help="Folder to import the pipeline from; repeatable.")
-    ] = None,
+    bucket: BucketFlag = None,
+    python_path: PythonPathFlag = None,
     stream: StreamFlags,
 ) -> None:
     """Show what a pipeline did to one sample: every step, its parameters and values.

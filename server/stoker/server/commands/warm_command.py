@@ -17,6 +17,7 @@ from stoker.dataset.images.jpeg.splice import compile_splice
 from stoker.jit import activity, cache_root, set_cache_root
 from stoker.protocol.errors import UsageError
 from stoker.server.commands.compile_progress import compile_progress
+from stoker.server.commands.subject_flags import BucketFlag, PythonPathFlag
 from stoker.server.rows.subject import open_subject
 from stoker.server.settings import config_loading as configuration
 from stoker.server.settings.cgroup import cores
@@ -32,12 +33,8 @@ def warm(
     all_ops: Annotated[
         bool, typer.Option("--all-ops", help="Every op there is, on images and masks.")
     ] = False,
-    bucket: Annotated[
-        str | None, typer.Option(help="WIDTHxHEIGHT of the bucket, or its length.")
-    ] = None,
-    python_path: Annotated[
-        list[str] | None, typer.Option(help="Folder to import the pipeline from; repeatable.")
-    ] = None,
+    bucket: BucketFlag = None,
+    python_path: PythonPathFlag = None,
     folder: Annotated[
         str | None, typer.Option("--cache-root", help="Folder of the compiled kernels.")
     ] = None,
