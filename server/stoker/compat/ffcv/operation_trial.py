@@ -9,7 +9,7 @@ integer arithmetic, where Python and NumPy refuse more. A batch op gets an even 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from types import CodeType, FunctionType
 from typing import Any, Final, Protocol
@@ -49,10 +49,15 @@ class RowsOfStep(Protocol):
     gets_one_row: bool
 
 
-class TriedStep(RowsOfStep, Protocol):
-    """The step of a trial; see `stoker.compat.ffcv.compiled_step.CompiledStep`."""
+class Tried(RowsOfStep, Protocol):
+    """The part of a step that says what values it takes."""
 
     before: State
+
+
+class TriedStep(Tried, Protocol):
+    """The step of a trial; see `stoker.compat.ffcv.compiled_step.CompiledStep`."""
+
     after: State
     queries: tuple[AllocationQuery, ...]
     plain: FunctionType
@@ -85,19 +90,30 @@ class TriedStep(RowsOfStep, Protocol):
 
 
 def try_step(step: TriedStep, sample: Sample | None) -> None:
+    """Try a step that has a compiled form; see `try_on_values`."""
+    try_on_values(step, sample, lambda value, ids: _Trial(step, value, ids).check())
+
+
+def try_on_values(
+    step: Tried, sample: Sample | None, attempt: Callable[[np.ndarray, np.ndarray], None]
+) -> None:
     """Try a step on noise, and if that has values that it cannot take, on rows of the dataset.
+
+    Args:
+        step: the step.
+        sample: rows of the dataset, if there is one.
+        attempt: tries the step on values, for rows with these ids.
 
     Raises:
         MixesRows: it needs all rows of a batch, and does not say whether it is a batch op.
         BuildError: it cannot run, mixes rows although it says that it does not, or may mix them.
     """
-    rng = generator(make_key(1, 2, 3, 4))
-    count = 2 * TRIAL_ROWS if sample is None else len(sample.ids)
-    ids = np.arange(100, 100 + count) if sample is None else sample.ids
     if sample is None or not step.code.calls_machine_code:
-        value = noise((count, *step.before.shape), step.before.dtype, rng)
+        ids = np.arange(100, 100 + 2 * TRIAL_ROWS) if sample is None else sample.ids
+        rng = generator(make_key(1, 2, 3, 4))
+        value = noise((len(ids), *step.before.shape), step.before.dtype, rng)
         try:
-            _Trial(step, value, ids).check()
+            attempt(value, ids)
         except MixesRows:
             raise
         except BuildError as error:
@@ -105,7 +121,7 @@ def try_step(step: TriedStep, sample: Sample | None) -> None:
                 raise
         else:
             return
-    _Trial(step, sample.values(), ids).check()
+    attempt(sample.values(), sample.ids)
 
 
 class _Trial:

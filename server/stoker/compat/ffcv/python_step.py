@@ -18,30 +18,22 @@ from typing import Any, Final
 import numpy as np
 
 from stoker.compat.ffcv.array_operation_step import ArrayOperationStep
-from stoker.compat.ffcv.batch_need import MixesRows, needs_batch
+from stoker.compat.ffcv.batch_need import needs_batch
 from stoker.compat.ffcv.batch_rows import BatchRows, Sample, key_in
 from stoker.compat.ffcv.operation_trial import (
-    OF_VALUES,
     TRIAL_ROWS,
     check_reads,
     mixing_error,
     state_of,
+    try_on_values,
 )
 from stoker.compat.ffcv.pipeline.operation import Operation
 from stoker.compat.ffcv.pipeline.state import State
 from stoker.compat.ffcv.rewriting import rewrite
 from stoker.compat.ffcv.row_loop import rows_of
-from stoker.ops.custom.foreign import (
-    generator,
-    generator_states,
-    kept,
-    line_of,
-    noise,
-    seeded,
-)
+from stoker.ops.custom.foreign import generator_states, kept, line_of, seeded
 from stoker.protocol.errors import BuildError, StokerError
 from stoker.rng.philox import key_block
-from stoker.rng.streams import make_key
 
 EPOCHS: Final = 6
 """Epochs of the trial that looks for draws that are equal in all of them."""
@@ -65,7 +57,7 @@ class PythonStep(ArrayOperationStep):
         self._owned = list(_with_seeds(self.code.function, self._operation))
         self.seeds = self.code.seeds
         self.is_foreign = bool(self._owned)
-        self._try(sample)
+        try_on_values(self, sample, self._try_on)
         self.draws = self.code.draws or self.is_foreign
 
     def run(
@@ -131,23 +123,6 @@ class PythonStep(ArrayOperationStep):
             self.take(after)
         self._is_fixed = True
         return array
-
-    def _try(self, sample: Sample | None) -> None:
-        """Try it on noise or on rows of the dataset, as `operation_trial` does."""
-        if sample is None or not self.code.calls_machine_code:
-            ids = np.arange(100, 100 + 2 * TRIAL_ROWS) if sample is None else sample.ids
-            rng = generator(make_key(1, 2, 3, 4))
-            value = noise((len(ids), *self.before.shape), self.before.dtype, rng)
-            try:
-                self._try_on(value, ids)
-            except MixesRows:
-                raise
-            except BuildError as error:
-                if sample is None or not isinstance(error.__cause__, OF_VALUES):
-                    raise
-            else:
-                return
-        self._try_on(sample.values(), sample.ids)
 
     def _try_on(self, whole: np.ndarray, ids: np.ndarray) -> None:
         rows = BatchRows(5, 6, ids[: TRIAL_ROWS + self.is_batch_op])
