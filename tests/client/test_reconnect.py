@@ -358,8 +358,9 @@ def test_an_interrupt_in_an_outage_loses_nothing(serving, monkeypatch) -> None:
         assert [digest(batch) for batch in batches] == expected[done:]
 
 
-@pytest.mark.as_a_user
-@pytest.mark.parametrize("what", ["dataset", "pipeline", "name"])
+@pytest.mark.parametrize(
+    "what", [pytest.param("dataset", marks=pytest.mark.as_a_user), "pipeline", "name"]
+)
 def test_another_stream_is_refused(serving, dataset, tmp_path, live, what: str) -> None:
     """Never other bytes: the error names what changed, and the right daemon is still taken."""
     expected = uninterrupted(serving)
@@ -500,6 +501,7 @@ def test_a_private_daemon_that_is_stopped_is_replaced(dataset) -> None:
 RANK = """
 import sys
 import numpy as np
+sys.path.insert(0, sys.argv[3])
 from stoker.client import Connection, Loader
 options = {"batch_size": None, "device": "numpy", "on_error": "mask", "views": 3}
 with Loader(sys.argv[1], pipeline="client_pipelines:train", global_batch_size=2, workers=1,
@@ -515,17 +517,18 @@ with Loader(sys.argv[1], pipeline="client_pipelines:train", global_batch_size=2,
 
 def test_ranks_in_processes_share_the_new_private_daemon(dataset) -> None:
     """Both find the daemon dead at the same time; one of them starts another."""
-    environment = {**os.environ, "PYTHONPATH": str(HERE), "MASTER_ADDR": "h", "MASTER_PORT": "2"}
+    environment = {**os.environ, "MASTER_ADDR": "h", "MASTER_PORT": "2"}
     with Loader(
         dataset, **grouped(pipeline="client_pipelines:train", workers=1, **PLAIN)
     ) as loader:
         expected = [[np.asarray(batch.image)[row : row + 3] for row in (0, 3)] for batch in loader]
     ranks = [
         Script(
-            *("-c", RANK, dataset, rank),
+            *("-c", RANK, dataset, rank, HERE),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=environment,
+            daemons=True,
         )
         for rank in range(2)
     ]

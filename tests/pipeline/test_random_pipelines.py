@@ -4,7 +4,7 @@ Each is made as graph data by a seeded generator (`random_graphs`). Two things a
 executor computes what the interpreter computes, bit for bit, in batches too where batch ops end a
 pipeline; and what happens to a mask happens to the image it was painted into. Images of floats are
 made of levels on the way, and in one pipeline of four they are stored so, with infinities and NaN.
-A failure names the seed. 2,000 pipelines are interpreted; STOKER_TEST_PIPELINES sets how many are
+A failure names the seed. 1,000 pipelines are interpreted; STOKER_TEST_PIPELINES sets how many are
 compiled as well (300 by default), STOKER_TEST_PIPELINES_FROM the first seed.
 """
 
@@ -35,7 +35,7 @@ from stoker.pipeline.planning.planner import bind
 
 FIRST = int(os.environ.get("STOKER_TEST_PIPELINES_FROM", "0"))
 PIPELINES = int(os.environ.get("STOKER_TEST_PIPELINES", "300"))
-INTERPRETED = 2000
+INTERPRETED = 1000
 TOYS = {
     "toy_flip": lambda r: {"p": 0.5},
     "toy_trim": lambda r: {},
