@@ -1,9 +1,11 @@
 """What a notebook shows of a batch, a replay and a loader: their own pixels, and no markup."""
 
 import base64
+import copy
 import io
 import itertools
 import json
+import pickle
 import re
 import subprocess
 import sys
@@ -104,6 +106,50 @@ def test_tensors_and_entries_that_are_no_pictures(loader: Loader) -> None:
         (60, 80, 3)
     ] * 2
     assert np.array_equal(shown[0], np.moveaxis(image[0], 0, -1))
+
+
+def test_a_sample_and_its_row_show_their_images_and_values(loader: Loader) -> None:
+    batch = next(iter(loader))
+    number = int(batch.index[2])
+    sample, row = loader.dataset[number], loader.row(number)
+    html = sample._repr_html_()
+    title = f"<p><strong>Sample at place {number}, as it is stored</strong></p>"
+    assert html.startswith(title)
+    for shown in (html, row._repr_html_()):
+        (picture,) = pictures(shown)
+        assert np.array_equal(picture, CAT[9 * number : 9 * number + 60, :80])
+        assert f"<tr><td>label</td><td>{number % 3}</td></tr>" in shown
+        assert "<tr><td>image</td><td>(60, 80, 3) uint8</td></tr>" in shown
+    assert f"<strong>Outputs of sample {number} in epoch 0<" in row._repr_html_()
+    assert loader.dataset[-1]._repr_html_().startswith("<p><strong>Sample at place 11, as")
+
+
+def test_a_sample_is_a_dict_for_all_others(loader: Loader) -> None:
+    """Also for frameworks that copy it, send it to a worker, or make a batch of several."""
+    sample = loader.dataset[1]
+    for same in (sample, copy.copy(sample), pickle.loads(pickle.dumps(sample))):
+        assert isinstance(same, dict)
+        assert list(same) == ["image", "label"]
+        assert same._repr_html_() == sample._repr_html_()
+    evil = type(sample)({EVIL: np.zeros((9, 9)), "b": EVIL}, EVIL)._repr_html_()
+    assert "<script" not in evil
+    collate = pytest.importorskip("torch.utils.data").default_collate
+    both = collate(  # torch warns of arrays that cannot be written
+        [type(sample)({name: np.copy(value) for name, value in loader.dataset[n].items()})
+         for n in (1, 2)]
+    )  # fmt: skip
+    assert both["label"].tolist() == [1, 2]
+    assert both["image"].shape == (2, 60, 80, 3)
+
+
+def test_a_batch_says_how_to_get_a_row(loader: Loader) -> None:
+    batch = next(iter(loader))
+    with pytest.raises(KeyError, match=r"Row 3 of one is batch\['image'\]\[3\]; loader.replay_row"):
+        batch[3]
+    with pytest.raises(KeyError, match="'imgae': this batch has image, label, index, requested, v"):
+        batch["imgae"]
+    assert 3 not in batch
+    assert batch.get("imgae") is None
 
 
 def test_an_empty_batch() -> None:
@@ -227,6 +273,7 @@ def test_a_real_kernel_shows_pipeline_batch_row_and_loader(dataset: Path, tmp_pa
         f"loader = Loader({str(dataset)!r}, pipeline=plain, batch_size=4, device='numpy')\nplain",
         "batch = next(iter(loader))\nbatch",
         "loader.replay_row(batch, 0)",
+        "loader.dataset[0]",
         "loader",
         "loader.close()",
     ]
@@ -237,8 +284,8 @@ def test_a_real_kernel_shows_pipeline_batch_row_and_loader(dataset: Path, tmp_pa
     assert [len(drawn(re.findall(r"<svg .*</svg>", shown[0])[0])[0]), shown[0].count("<svg ")] == [
         4, 1,
     ]  # fmt: skip
-    assert [len(pictures(html)) for html in shown] == [0, 4, 2, 0]
-    assert "<td>open; " in shown[3]
+    assert [len(pictures(html)) for html in shown] == [0, 4, 2, 1, 0]
+    assert "<td>open; " in shown[4]
 
 
 def test_a_loader_shows_its_state_and_needs_no_page(loader: Loader) -> None:

@@ -399,7 +399,8 @@ class Loader(Resuming, Generic[Item]):
             SampleError: the sample cannot be read, or does not fit the pipeline.
             UsageError: there is no such sample.
         """
-        return by_name(self.replay(sample_id, epoch).outputs)
+        found = self.replay(sample_id, epoch)
+        return by_name(found.outputs, f"Outputs of sample {found.id} in epoch {found.epoch}")
 
     def statistics(self) -> Statistics:
         """Return the loader's counters; after `close()`, their values at that moment."""

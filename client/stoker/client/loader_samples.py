@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from stoker.client.batch_sampler import StepItem
+from stoker.client.sample_values import SampleValues
 from stoker.protocol.errors import UsageError
 from stoker.protocol.replayed_row import Replay, ReplayValue
 from stoker.protocol.spec import StreamSpec, as_integer
@@ -87,7 +88,8 @@ class SampleSequence:
             raise UsageError(f"loader.dataset: expected the place of a sample, got {place!r}")
         if not -self._count <= number < self._count:
             raise IndexError(f"loader.dataset[{number}]: expected a place in {self!r}")
-        return by_name(self._read(number % self._count).fields)
+        found = number % self._count
+        return by_name(self._read(found).fields, f"Sample at place {found}, as it is stored")
 
     def __repr__(self) -> str:
         return f"Samples({samples_in_words(self._spec)})"
@@ -99,6 +101,6 @@ def samples_in_words(spec: StreamSpec) -> str:
     return f"{spec.epoch_rows}{some} samples of {spec.dataset}"
 
 
-def by_name(values: tuple[ReplayValue, ...]) -> dict[str, Any]:
+def by_name(values: tuple[ReplayValue, ...], title: str) -> SampleValues:
     """Return recorded values by name."""
-    return {value.name: value.array for value in values}
+    return SampleValues({value.name: value.array for value in values}, title)

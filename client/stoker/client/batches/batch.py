@@ -265,7 +265,20 @@ class Batch(Mapping[str, Any]):
     def __getitem__(self, name: str) -> Any:
         if name == "valid" and self._marks is not None:
             self._marks.valid = True
-        return self._entries[name]
+        try:
+            return self._entries[name]
+        except KeyError:
+            raise KeyError(self._unknown(name)) from None
+
+    def _unknown(self, name: object) -> str:
+        """Return what there is instead of an entry."""
+        if isinstance(name, int):
+            first = next(iter(self._entries), "image")
+            return (
+                f"{name}: a batch has entries by name. Row {name} of one is "
+                f"batch[{first!r}][{name}]; loader.replay_row(batch, {name}) has all of a row"
+            )
+        return f"{name!r}: this batch has {', '.join(map(str, self._entries))}"
 
     def items(self) -> ItemsView[str, Any]:
         """Return the names and entries."""
