@@ -117,7 +117,7 @@ def serving(folder: Path, *flags: str) -> Iterator[Daemon]:
     """
     daemon = Daemon(folder, *flags, warm=True)
     try:
-        assert daemon.ready == {"address": daemon.address}, daemon.log.read_text()
+        assert (daemon.ready or {}).get("address") == daemon.address, daemon.log.read_text()
         yield daemon
         if not daemon.stopped:
             assert daemon.stop() == 0, daemon.log.read_text()

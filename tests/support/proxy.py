@@ -1,6 +1,7 @@
 """Two neighboring TCP ports in front of a daemon's: they record, cut, reset, and intercept."""
 
 import contextlib
+import select
 import socket
 import struct
 import threading
@@ -32,15 +33,22 @@ class Proxy:
     """Passes bytes on in both directions, and keeps them unless `keeps` is False.
 
     With an identity, it ends TLS itself on the port of batches, as an attacker in between would.
+    With a `delay_s`, the link is slow: each part of a batch waits so long before it is passed on.
 
     Attributes:
         address: where it listens.
     """
 
     def __init__(
-        self, there: TcpAddress, identity: Identity | None = None, *, keeps: bool = True
+        self,
+        there: TcpAddress,
+        identity: Identity | None = None,
+        *,
+        keeps: bool = True,
+        delay_s: float = 0.0,
     ) -> None:
         self._there, self._identity, self._keeps = there, identity, keeps
+        self._delay_s = delay_s
         self._data: list[bytes] = []
         self._listeners, self.address = _neighbors()
         self._sockets: list[list[socket.socket]] = [[], []]
@@ -120,17 +128,27 @@ class Proxy:
             with there:
                 self._sockets[number].append(there)
                 stops = {s.to_daemon: s for s in [self._stop] if s is not None and s.port == number}
-                back = threading.Thread(target=self._copy, args=(there, client, stops.get(False)))
+                delay_s = self._delay_s if number == BATCHES else 0.0
+                passed = there, client, stops.get(False), delay_s
+                back = threading.Thread(target=self._copy, args=passed)
                 back.start()
                 self._copy(client, there, stops.get(True))
                 back.join()
 
-    def _copy(self, source: socket.socket, target: socket.socket, stop: Stop | None) -> None:
+    def _copy(
+        self,
+        source: socket.socket,
+        target: socket.socket,
+        stop: Stop | None,
+        delay_s: float = 0.0,
+    ) -> None:
         left = 2**62 if stop is None else stop.size_bytes
         with contextlib.suppress(OSError):
             while left and (data := source.recv(2**16)):
                 if self._keeps:
                     self._data.append(data)
+                if delay_s:
+                    select.select([], [], [], delay_s)
                 target.sendall(data[:left])
                 left = max(0, left - len(data))
             if not left and stop is not None:

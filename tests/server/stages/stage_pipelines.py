@@ -7,11 +7,29 @@ import time
 import numpy as np
 
 from stoker import ops
+from stoker.dataset import schema
 from stoker.ops import define
 from stoker.pipeline import pipeline
 
 NAP_S = 0.01
 BURN_S = 0.01
+
+
+class Slow:
+    """A live source that waits for each sample."""
+
+    fields = (
+        schema.bounded(schema.image(encoding="raw"), 64, 64, fixed=True),
+        schema.label(classes=("all",)),
+    )
+    fingerprint = "slow, version 1"
+
+    def __len__(self):
+        return 24
+
+    def __getitem__(self, index):
+        select.select([], [], [], NAP_S)
+        return {"image": np.full((64, 64, 3), index, np.uint8), "label": 0}
 
 
 def naps(image):
@@ -72,6 +90,11 @@ def resized(size):
         return {"image": ops.resize(sample.image, size=(size, size)), "label": sample.label}
 
     return resizes
+
+
+@pipeline
+def plain(sample):
+    return {"image": sample.image, "label": sample.label}
 
 
 @pipeline

@@ -22,11 +22,13 @@ from daemons import children, serving
 from loading import digest
 from PIL import Image
 from prometheus_client.parser import text_string_to_metric_families
+from proxy import Proxy
 
 from stoker.client import Loader
 from stoker.dataset.format.fields import Schema
 from stoker.dataset.format.schema import image, label
 from stoker.dataset.packing.build import write_dataset
+from stoker.protocol.remote.tcp import tcp_address
 
 pytestmark = pytest.mark.slow
 
@@ -228,6 +230,36 @@ def test_the_verdict_names_the_op_that_a_loop_waits_for(serve, caplog):
     (line,) = [text for text in caplog.messages if "-bound: " in text]
     assert line.startswith("data-bound: ")
     assert naps in line
+
+
+def test_the_verdict_on_a_slow_source_names_reading(serve):
+    daemon = serve("--dataset=slow=stage_pipelines:Slow", "--pipeline=plain=stage_pipelines:plain")
+    with loader(daemon, "plain", "slow") as batches:
+        for _ in batches:
+            pass
+        found = batches.verdict()
+    assert (found.bound, found.waited > 0.5) == ("data", True)
+    assert re.match(r"Workers are \d+ % busy at \d+ % CPU: they wait .*in read, \d", found.where)
+
+
+LINK_S = 0.2
+"""For each batch, which takes a worker some microseconds."""
+
+
+def test_the_verdict_on_a_slow_link_is_that_it_waits_for_the_network(serve):
+    listens = ("--tcp=tcp://127.0.0.1:0", "--insecure")
+    daemon = serve(*listens, "--pipeline=plain=stage_pipelines:plain")
+    given = {"dataset": "small", "pipeline": "plain", "batch_size": 2, "device": "numpy"}
+    with (
+        Proxy(tcp_address(daemon.ready["tcp"]), keeps=False, delay_s=LINK_S) as link,
+        Loader(link.address, **given) as batches,
+    ):
+        for _ in batches:
+            pass
+        found = batches.verdict()
+    assert (found.bound, found.waited > 0.5) == ("data", True)
+    assert re.fullmatch(r"Workers are \d+ % busy: it waits for the network", found.where)
+    assert found.advice == "Use a daemon on this host, or send less"
 
 
 STEP_S = 1.0
