@@ -8,9 +8,11 @@ import shlex
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 import typer.main
 from commands import call
+from PIL import Image
 
 import stoker.client
 from stoker.server import __main__
@@ -30,6 +32,46 @@ def test_help_lists_the_commands_without_heavy_imports():
     for command in ("serve", "config"):
         assert f" {command} " in ended.stdout
     assert ended.stdout.splitlines()[-1] == "0 []"
+
+
+COMMANDS_ON_DATA = """
+import sys
+from stoker.server.__main__ import main
+
+def run(*words):
+    sys.argv = ["stoker", *words]
+    try:
+        main()
+    except SystemExit as end:
+        assert not end.code, (words, end.code)
+    assert ("numba" in sys.modules) == (words[-1] == "compiles"), words
+
+run("pack", "rows.csv", "packed", "--workers=1")
+run("verify", "packed", "--workers=1")
+run("ls", "packed")
+run("split", "packed", "train=0.5", "val=rest")
+run("add-column", "packed", "more", "more.csv")
+run("unpack", "packed", "files")
+run("pack", "--workers=1", "photos.csv", "compiles")
+"""
+
+
+@pytest.mark.slow
+def test_commands_on_datasets_import_numba_for_jpegs_with_a_grid_alone(tmp_path):
+    """It takes a second of the processor, which the codes and checksums of such JPEGs need."""
+    pixels = np.random.default_rng(1).integers(0, 255, (9, 12, 3), np.uint8)
+    low = Image.fromarray(pixels)
+    for name in ("0.png", "2.png"):
+        low.save(tmp_path / name)
+    low.resize((160, 120), Image.Resampling.BICUBIC).save(tmp_path / "1.jpg")
+    (tmp_path / "rows.csv").write_text("image,label\n0.png,a\n2.png,b\n")
+    (tmp_path / "more.csv").write_text("row,more\n0,0.5\n1,0.25\n")
+    (tmp_path / "photos.csv").write_text("image,label\n1.jpg,a\n")
+    done = subprocess.run(
+        [sys.executable, "-c", COMMANDS_ON_DATA], cwd=tmp_path, env={**os.environ, **PLAIN},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
 
 
 def test_without_the_extra_one_line_says_what_to_install(tmp_path):
