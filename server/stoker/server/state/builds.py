@@ -1,11 +1,11 @@
-"""Builds of pipelines for datasets: one build for all sessions that need it; results are cached.
+"""Builds of pipelines for datasets: one build for all sessions that wait for it.
 
 The key of a build is the digest of what it reads, so streams that differ only in other things, such
 as seed or rank, share it. At most `concurrent_builds` run at a time, the others wait in order. At
 most `cached_builds` results are kept; the least recently used one is dropped first. A failed build
-is forgotten, because its cause may have been fixed. Files of users may be edited, and splits of a
-dataset be replaced: after a build that used one of them, the next one runs too, with the earlier
-result at hand, and saves itself the planning and loading if nothing has changed.
+is forgotten, because its cause may have been fixed. Datasets may get samples, fields and splits,
+and files of users may be edited. So each further build runs too, with the earlier result at hand,
+and saves itself the planning and loading if nothing has changed.
 
 A build without progress for `build_deadline_s` fails, so a pipeline that hangs while it is built
 delays others by at most that long. Clients without a running build come first, so one with many
@@ -71,14 +71,10 @@ class Builds:
         """Return the number of builds that run or wait."""
         return len(self._by_key)
 
-    def ask(
-        self, key: str, stream: StreamToBuild, waiter: bytes, process: str = ""
-    ) -> BuildResult | None:
-        """Return a cached result, or add the waiter, of a client's process, to its build."""
-        if (result := self._results.get(key)) is not None:
+    def ask(self, key: str, stream: StreamToBuild, waiter: bytes, process: str = "") -> None:
+        """Add a waiter, of a client's process, to its build, which begins if there is none."""
+        if key in self._results:
             self._results.move_to_end(key)
-            if not result.code and not stream.names_samples:
-                return result
         build = self._by_key.get(key)
         if build is None:
             self._numbers += 1
@@ -86,7 +82,6 @@ class Builds:
             self._waiting.append(build)
         build.waiters.append(waiter)
         self._start()
-        return None
 
     def done(self, result: BuildResult) -> list[bytes]:
         """Keep a result; return its waiters."""

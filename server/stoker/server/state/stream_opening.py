@@ -86,11 +86,8 @@ class Openings:
         opening = PendingOpen(
             request, stream, stream.digest, share, excluded[0], sent_at=self._context.now
         )
-        result = self._builds.ask(opening.key, stream, session.token, session.process)
-        if result is not None:
-            self._reserve(session, opening, result)
-        else:
-            self._waiting[session.token] = session
+        self._builds.ask(opening.key, stream, session.token, session.process)
+        self._waiting[session.token] = session
         session.opening = opening
 
     def leave(self, session: Session) -> None:

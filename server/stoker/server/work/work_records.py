@@ -53,11 +53,6 @@ class StreamToBuild(msgspec.Struct, frozen=True, array_like=True):
         """A digest that distinguishes it from others, 32 hex digits."""
         return digest128(msgspec.msgpack.encode(self))
 
-    @property
-    def names_samples(self) -> bool:
-        """True if it names a split, or may in a condition: `stoker split` can replace them."""
-        return any(one.selection.split or one.selection.condition for one in self.sources)
-
 
 class BuiltSource(msgspec.Struct, frozen=True, array_like=True):
     """A dataset of a stream whose pipeline is built.
