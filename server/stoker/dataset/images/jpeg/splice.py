@@ -31,7 +31,7 @@ from stoker.dataset.images.jpeg.grid import (
 from stoker.dataset.limits import CodecError
 from stoker.jit import compiled, kernel
 
-_LEAST_WIDTH: Final = 3
+LEAST_WIDTH: Final = 3
 """With fewer chroma samples across, libjpeg-turbo does not smooth (jdsample.c)."""
 OTHER, LARGE = 3, 4
 """Results of `find_cells`, besides the faults of a grid."""
@@ -163,7 +163,7 @@ def find_cells(grid: Any, size_bytes: int, asked: Any, cells: Any, window: Any) 
         return OTHER
     upper, lower = _touched(asked[0], asked[2], unit_y, factor_y, rows)
     first, last = _touched(asked[1], asked[3], unit_x, factor_x, columns)
-    if width - first * unit_x < _LEAST_WIDTH * factor_x:
+    if width - first * unit_x < LEAST_WIDTH * factor_x:
         first = max(first - 1, 0)
     cells[0], cells[1], cells[2], cells[3] = upper, lower, first, last
     window[0], window[1] = upper * unit_y, first * unit_x

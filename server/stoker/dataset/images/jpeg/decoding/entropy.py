@@ -27,6 +27,7 @@ from stoker.dataset.images.jpeg.decoding.tables import (
     SYMBOLS,
     extended,
 )
+from stoker.dataset.images.jpeg.decoding.unstuffing import ENDS, STARTS
 from stoker.jit import kernel
 
 BLOCK_BYTES: Final = 128
@@ -98,8 +99,8 @@ def decode_intervals(
 
     Args:
         plain: flat uint8, the data of the intervals without stuffed bytes.
-        places: (2, count + STREAMS) int64: first bit of each interval in `plain`, then receives
-            where each ended; undefined behind `count`.
+        places: (2 or 3, count + STREAMS) int64: STARTS are given, in bits of `plain`; receives
+            ENDS; undefined behind `count`.
         count: intervals, at least 1.
         coefficients: flat int16, aligned to a slot: count + STREAMS slots, of which the last ones
             receive anything.
@@ -109,7 +110,7 @@ def decode_intervals(
     """
     slot, end, tables = shape
     for number in range(count):
-        bit, last = int(places[0, number]), -2
+        bit, last = int(places[STARTS, number]), -2
         own = number * slot // 2
         while last < end:
             window = 0
@@ -129,7 +130,7 @@ def decode_intervals(
             last += (entry >> 48) & 255
             coefficients[own + last // 2] = _int16(entry >> 32)
             last |= (entry >> 56) & 255
-        places[1, number] = bit
+        places[ENDS, number] = bit
 
 
 def _int16(bits: Any) -> Any:

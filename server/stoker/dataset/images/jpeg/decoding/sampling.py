@@ -11,13 +11,12 @@ from typing import Any, Final
 import numpy as np
 
 from stoker.dataset.images.jpeg.decoding.sizes import PAD
+from stoker.dataset.images.jpeg.splice import LEAST_WIDTH
 from stoker.jit import kernel
 
 BLOCK: Final = 16
 """Samples that `widen` takes at once; it reads and writes whole blocks."""
 SAME, WIDER, WIDER_TALLER, TALLER, REPEATED = range(5)
-_LEAST: Final = 3
-"""With fewer samples across, libjpeg does not smooth (jdsample.c)."""
 
 
 @kernel
@@ -32,7 +31,7 @@ def sampling_of(across: Any, down: Any, width: Any, side: Any) -> Any:
         return REPEATED
     if across == 1 and down == 2:
         return TALLER
-    if across == 2 and down <= 2 and width >= _LEAST:
+    if across == 2 and down <= 2 and width >= LEAST_WIDTH:
         return WIDER if down == 1 else WIDER_TALLER
     return REPEATED
 

@@ -28,3 +28,4 @@ PAD: Final = 64
 OTHER_FORM: Final = 10
 """Status of a file that this decoder does not cover; others are those of `splice.find_cells`."""
 HUFFMAN_BYTES: Final = 2 + 4 * (17 + 256)
+"""Most bytes of a DHT segment's body with four tables, and two bytes before it with its length."""

@@ -44,7 +44,8 @@ _DC_PART: Final = 4
 """Bytes of the parameters of a component's DC."""
 _AC_PART: Final = 16
 """Bytes of the low bits of a class, two bits for each coefficient."""
-_MOST_DC_WIDTH: Final = 12
+MOST_DC_WIDTH: Final = 12
+"""Most bits of a component's first DC, and the greatest parameter of its Rice code."""
 _MOST_BASE: Final = 2048
 
 
@@ -118,7 +119,7 @@ def read_parameters(data: Any, place: Any, count: Any, parameters: Any) -> Any:
         width, rice = np.int64(data[place]), np.int64(data[place + 1])
         base = np.int64(data[place + 2]) | np.int64(data[place + 3]) << 8
         base = (base ^ 0x8000) - 0x8000
-        if max(width, rice) > _MOST_DC_WIDTH or abs(base) > _MOST_BASE:
+        if max(width, rice) > MOST_DC_WIDTH or abs(base) > _MOST_BASE:
             return False
         numbers[WIDTHS + i], numbers[BASES + i], numbers[RICE + i] = width, base, rice
         place += _DC_PART

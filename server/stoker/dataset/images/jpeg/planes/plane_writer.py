@@ -13,6 +13,7 @@ from stoker.dataset.images.jpeg.planes.plane_form import (
     LEAST_BITS,
     LEVELS,
     LOW_PLANES,
+    MOST_DC_WIDTH,
     MOST_ONES,
     NUMBERS,
     RAW_BITS,
@@ -24,7 +25,7 @@ from stoker.dataset.images.jpeg.planes.plane_form import (
 from stoker.jit import compiled, kernel
 
 _SHIFTS: Final = LOW_PLANES + 1
-_RICES: Final = 13
+_RICES: Final = MOST_DC_WIDTH + 1
 _LOWEST, _HIGHEST = 0, 1
 _FIXED_BITS: Final = 4 + 63
 """Most bits of a block's length and mask."""
