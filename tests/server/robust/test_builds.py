@@ -81,8 +81,9 @@ def test_a_build_that_nobody_waits_for_is_killed(serve, loader):
     assert not Path(f"/proc/{builder}").exists()
 
 
-@pytest.mark.as_a_user
-@pytest.mark.parametrize("victim", ["builder", "template"])
+@pytest.mark.parametrize(
+    "victim", ["builder", pytest.param("template", marks=pytest.mark.as_a_user)]
+)
 def test_a_build_whose_process_is_killed_is_started_again(serve, loader, victim):
     daemon = serve(warm=True)
     loader(daemon).close()

@@ -61,8 +61,7 @@ def steps(batches) -> list[int]:
         return [batch.step for batch in batches]
 
 
-@pytest.mark.as_a_user
-@pytest.mark.parametrize("kind", ["builder", "replayer"])
+@pytest.mark.parametrize("kind", [pytest.param("builder", marks=pytest.mark.as_a_user), "replayer"])
 def test_killed_with_a_builder_or_a_replayer_nothing_is_left(serve, loader, folder, kind, wait_for):
     before = set(os.listdir("/dev/shm"))
     settings = {"STOKER_TESTING_FAIL_POINTS": "replayer.start:stop:1"}
