@@ -19,6 +19,7 @@ from stoker.protocol.errors import (
     ConnectError,
     ProtocolError,
     ResumeError,
+    SetupError,
     UsageError,
     VersionError,
 )
@@ -105,7 +106,7 @@ ERRORS = [
          AttributeError, f"no output '{name}'; it has image, step")
         for name in ("index", "requested", "valid")
     ],
-    (find_no_writable_folder, ConnectError, "set XDG_RUNTIME_DIR"),
+    (find_no_writable_folder, SetupError, "set XDG_RUNTIME_DIR"),
     *[
         (loaded(lambda loader, name=name: getattr(next(iter(loader)), name)), AttributeError,
          rf"Loader\(\.\.\., {option}=True\)")
