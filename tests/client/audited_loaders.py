@@ -250,6 +250,10 @@ def exits():
     yield
 
 
+def ends():
+    sys.exit(3)
+
+
 NOT_CALLABLE = 3
 
 

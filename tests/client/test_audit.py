@@ -187,6 +187,7 @@ def test_a_run_that_raises_names_the_line():
         ("hangs", 10, ("it did not end within 10 s, after 1 batch, in ", "loaders.py:", " hangs")),
         ("crashes", 300, ("SIGSEGV ended its process after 1 batch",)),
         ("exits", 300, ("its process ended with status 3 after 0 batches: the disk is on fire",)),
+        ("ends", 300, ("its process ended with status 3 after 0 batches: no word",)),
         ("missing.module", 300, ("importing 'missing' failed with ModuleNotFoundError",)),
     ],
 )  # fmt: skip

@@ -25,6 +25,8 @@ from stoker.protocol.importing import without_working_folder
 
 GRACE_S: Final = 10.0
 """A process that does not end itself when its time is over is killed so much later."""
+_UNWARNED: Final = ("-W", "ignore::RuntimeWarning:runpy")
+"""Python warns of a module that its package has imported; it would be the last word of a run."""
 _FRAME: Final = re.compile(r'^  File "(?P<file>.+)", line (?P<line>\d+) in (?P<name>.+)$', re.M)
 
 
@@ -54,7 +56,7 @@ def _as_json(run: AuditedRun) -> str:
 def executed(arguments: list[str], timeout_s: float, errors: int) -> int | None:
     """Run a Python process and all that it starts; return its exit status, None: time is over."""
     process = subprocess.Popen(
-        [sys.executable, "-P", *arguments],
+        [sys.executable, "-P", *_UNWARNED, *arguments],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=errors,
