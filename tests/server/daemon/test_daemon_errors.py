@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from stoker.protocol.errors import ConfigError, ResourceError, UsageError
+from stoker.protocol.errors import ConfigError, ResourceError, SetupError, UsageError
 from stoker.server.daemon.daemon import Daemon
 from stoker.server.daemon.metrics_address import host_and_port
 from stoker.server.daemon.metrics_endpoint import Endpoint
@@ -57,7 +57,7 @@ def slab_in_room_that_shrinks(_: SimpleNamespace) -> None:
 
 
 ERRORS = [
-    (folder_below_a_file, ResourceError,
+    (folder_below_a_file, SetupError,
      r"^address 'ipc://(.*)/file/s\.sock': \1/file/s\.sock\.lock: Not a directory; choose a "
      r"writable folder$"),
     (endpoint_at_a_taken_port, ResourceError,
