@@ -261,9 +261,7 @@ def test_a_pipeline_of_very_many_steps_is_text_alone() -> None:
 
 
 def test_a_real_kernel_shows_pipeline_batch_row_and_loader(dataset: Path, tmp_path: Path) -> None:
-    """Jupyter receives these forms; nbclient runs the kernel, where it is installed."""
-    for package in ("nbclient", "nbformat", "ipykernel"):
-        pytest.importorskip(package)
+    """Jupyter receives these forms; nbclient runs the kernel."""
     (tmp_path / "notebook_pipelines.py").write_text(
         "from stoker.pipeline import pipeline\n\n@pipeline\ndef plain(sample):\n"
         "    return {'image': sample.image, 'label': sample.label}\n"
