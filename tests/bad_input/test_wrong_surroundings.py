@@ -146,9 +146,9 @@ WRONG = {
                                 "unknown key workers.cuont; did you mean count?"),
     "port in use": (port_in_use, AWAY, "Address already in use"),
     "cache folder that cannot be written": (
-        command("warm", "--all-ops", "--cache-root=HOST/file/in"), AWAY, "choose a writable"),
+        command("warm", "--all-ops", "--cache-root=HOST/file/in"), FAILED, "choose a writable"),
     "cache folder of another user": pytest.param(
-        command("warm", "--all-ops", "--cache-root=HOST/foreign"), AWAY,
+        command("warm", "--all-ops", "--cache-root=HOST/foreign"), FAILED,
         "got owner 65534, mode drwxr-xr-x: machine code is loaded from it; choose another folder",
         marks=needs_root),
     "stale socket for a command": (command("status", "ipc://HOST/stale.sock"), AWAY, NO_DAEMON),
@@ -156,7 +156,7 @@ WRONG = {
                                 "Connection refused"),
     "stale socket for a training": (training("ipc://HOST/stale.sock"), FAILED, NO_DAEMON),
     "file where the folder of the socket belongs": (
-        serving(at="file/s.sock"), AWAY, "choose a writable folder"),
+        serving(at="file/s.sock"), FAILED, "choose a writable folder"),
 }  # fmt: skip
 """What is wrong -> what runs, its status, and a part of its line."""
 

@@ -273,7 +273,9 @@ def test_split(tmp_path, folder, run):
     told = json.loads(run("split", folder, "train=5", "val=1", "--overwrite", "--json"))
     assert told == {"dataset": str(folder), "rows": 6, "splits": {"train": 5, "val": 1}}
     out = run("split", folder, "--by", "label", "--overwrite")
-    assert out.startswith("animals: 3 samples of 6\nthings: 3 samples of 6\ndaemons that serve")
+    assert out.startswith(
+        "animals: 3 samples of 6\nthings: 3 samples of 6\nstreams that are open keep"
+    )
     run("split", folder, "train=0.67", "val=0.33", "--stratify", "label", "--overwrite")
     for given, message in (
         (["--by", "label", "train=0.5"], "--by makes all splits; leave NAME=PART and"),

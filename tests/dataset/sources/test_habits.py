@@ -43,7 +43,7 @@ def columns_of(tmp_path) -> dict[str, list]:
             ",image,label\n0,0.png,7\n1,1.png,8\n2,2.png,9\n", [7, 8, 9],
             "table.csv: the unnamed first column of row numbers is left out",
         ),
-        ("image,target\n0.png,0.5\n1.png,2.0\n2.png,-3\n", None, "target │ scalar │ float64"),
+        ("image,target\n0.png,0.5\n1.png,2.0\n2.png,-3\n", None, "target scalar float64"),
     ],
 )  # fmt: skip
 def test_tables_that_are_read_as_they_are_meant(tmp_path, pack, text, labels, said):
