@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from stoker.protocol.output_forms import described
-from stoker.protocol.pictures import as_picture, figure, heading, table
+from stoker.protocol.pictures import figures, heading, table
 
 
 class SampleValues(dict[str, Any]):
@@ -25,13 +25,9 @@ class SampleValues(dict[str, Any]):
 
     def _repr_html_(self) -> str:
         """Return what notebooks show: its pictures, and all of its values."""
-        shown = [
-            figure(picture, f"{name} {np.shape(value)}")
-            for name, value in self.items()
-            if (picture := as_picture(value)) is not None
-        ]
+        shown = figures((f"{name} {np.shape(value)}", value) for name, value in self.items())
         rows = [(name, _told(value)) for name, value in self.items()]
-        return f"{heading(self.title)}<div>{''.join(shown)}</div>{table(('name', 'value'), rows)}"
+        return f"{heading(self.title)}<div>{shown}</div>{table(('name', 'value'), rows)}"
 
 
 def _told(value: Any) -> str:

@@ -68,6 +68,15 @@ def figure(picture: np.ndarray, caption: str) -> str:
     )
 
 
+def figures(captioned: Iterable[tuple[str, Any]]) -> str:
+    """Return those arrays that are pictures, of pairs (caption, array), as HTML."""
+    return "".join(
+        figure(picture, caption)
+        for caption, array in captioned
+        if (picture := as_picture(array)) is not None
+    )
+
+
 def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """Return a table of texts as HTML."""
     lines = "".join(_line("td", row) for row in rows)

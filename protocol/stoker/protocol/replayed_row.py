@@ -23,7 +23,7 @@ import numpy as np
 from stoker.protocol.analysis import analyzed
 from stoker.protocol.errors import ProtocolError, ResourceError
 from stoker.protocol.item_fields import DTYPES
-from stoker.protocol.pictures import as_picture, figure, heading, table
+from stoker.protocol.pictures import figures, heading, table
 from stoker.protocol.slot_layout import ALIGN
 
 MAX_HEAD_BYTES: Final = 2**22
@@ -133,15 +133,14 @@ class Replay(msgspec.Struct, frozen=True, array_like=True, eq=False):
             *((_step_title(step), step.values) for step in self.steps if step.applied),
             ("outputs", self.outputs),
         ]
-        shown = [
-            figure(picture, f"{name}: {value.name} {value.array.shape}")
+        shown = figures(
+            (f"{name}: {value.name} {value.array.shape}", value.array)
             for name, values in groups
             for value in values
-            if (picture := as_picture(value.array)) is not None
-        ]
+        )
         steps = [(step.op, step.line, step.why or _drawn(step)) for step in self.steps]
         lines = table(("step", "line", "parameters"), steps)
-        return heading(title) + f"<div>{''.join(shown)}</div>" + lines
+        return f"{heading(title)}<div>{shown}</div>{lines}"
 
     def output(self, name: str) -> np.ndarray:
         """Return an output by name; raises KeyError if there is no such output."""

@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from stoker.protocol.output_forms import RaggedArray, described
-from stoker.protocol.pictures import as_picture, figure, heading, table
+from stoker.protocol.pictures import figures, heading, table
 
 MOST_ROWS: Final = 8
 MOST_CAPTION: Final = 3
@@ -24,14 +24,12 @@ def batch_html(title: str, entries: Mapping[str, Any]) -> str:
     parts = [heading(title)]
     captions = _captions(entries)
     for name, value in entries.items():
-        pictures = [as_picture(row) for row in _rows(value)]
-        shown = [
-            figure(picture, f"{name}: {captions[row]}" if captions[row] else f"{name}[{row}]")
-            for row, picture in enumerate(pictures)
-            if picture is not None
-        ]
+        shown = figures(
+            (f"{name}: {captions[number]}" if captions[number] else f"{name}[{number}]", row)
+            for number, row in enumerate(_rows(value))
+        )
         if shown:
-            parts.append(f"<div>{''.join(shown)}</div>")
+            parts.append(f"<div>{shown}</div>")
     parts.append(table(("entry", "value"), [(n, described(v)) for n, v in entries.items()]))
     return "".join(parts)
 
